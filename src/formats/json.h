@@ -1,9 +1,9 @@
 // json.h: a JSON document as a value: what the parsers of formats, context and cli exchange.
 //
-// Wraps simdjson for reading (strict RFC 8259, UTF-8 validated, nesting at most 128 deep) and writes
-// compact or indented text that reads back to the same value. Objects keep the order of their
-// members, since chat templates print them in it; of duplicate keys the last wins, as in Python.
-// A value type without shared state: use one from one thread at a time.
+// Wraps simdjson for reading (strict RFC 8259, UTF-8 validated, nesting at most 128 deep) and
+// writes compact or indented text that reads back to the same value. Objects keep the order of
+// their members, since chat templates print them in it; of duplicate keys the last wins, as in
+// Python. A value type without shared state: use one from one thread at a time.
 #pragma once
 #include <cstdint>
 #include <optional>
