@@ -1,0 +1,9 @@
+// The kernels compiled for avx2; see simd/README.md for the rules of this file.
+#include "kernels/simd/avx2.h"
+
+#define QUIRE_ISA avx2
+
+#include "kernels/impl/elementwise.inl"
+#include "kernels/impl/attention.inl"
+#include "kernels/impl/matmul.inl"
+#include "kernels/impl/kernel_table.inl"

@@ -1,0 +1,9 @@
+// The kernels compiled for scalar; see simd/README.md for the rules of this file.
+#include "kernels/simd/scalar.h"
+
+#define QUIRE_ISA scalar
+
+#include "kernels/impl/elementwise.inl"
+#include "kernels/impl/attention.inl"
+#include "kernels/impl/matmul.inl"
+#include "kernels/impl/kernel_table.inl"

@@ -1,0 +1,155 @@
+// avx2.h: the 16-lane vector as two 8-lane AVX2 registers.
+//
+// Include only from isa_avx2.cc. Same bits as scalar.h, lane by lane.
+#pragma once
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/paged_kv_view.h"
+
+namespace quire::kernels::avx2 {
+
+inline constexpr int kRegisters = 16;
+
+struct F32x16 {
+  __m256 lo, hi;
+};
+struct I32x16 {
+  __m256i lo, hi;
+};
+struct Mask16 {
+  __m256 lo, hi;
+};
+
+QUIRE_ALWAYS_INLINE F32x16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+QUIRE_ALWAYS_INLINE F32x16 load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) {
+  _mm256_storeu_ps(p, a.lo);
+  _mm256_storeu_ps(p + 8, a.hi);
+}
+
+QUIRE_ALWAYS_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator/(F32x16 a, F32x16 b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+/// a * b + c, rounded once.
+QUIRE_ALWAYS_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 min(F32x16 a, F32x16 b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 abs(F32x16 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+/// To the nearest integer, ties to even.
+QUIRE_ALWAYS_INLINE F32x16 round_even(F32x16 a) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(a.lo, kMode), _mm256_round_ps(a.hi, kMode)};
+}
+/// Integer-valued floats within int32 to integers.
+QUIRE_ALWAYS_INLINE I32x16 to_int(F32x16 a) {
+  return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
+QUIRE_ALWAYS_INLINE F32x16 to_float(I32x16 a) {
+  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+/// 2^n for n in [-126, 127].
+QUIRE_ALWAYS_INLINE F32x16 exp2_int(I32x16 n) {
+  const __m256i bias = _mm256_set1_epi32(127);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.lo, bias), 23)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.hi, bias), 23))};
+}
+
+QUIRE_ALWAYS_INLINE Mask16 less(F32x16 a, F32x16 b) {
+  return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
+}
+/// Lanes [begin, end) of 16; the bounds may lie outside.
+QUIRE_ALWAYS_INLINE Mask16 lanes_between(int begin, int end) {
+  const __m256i lo = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i hi = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
+  const __m256i before = _mm256_set1_epi32(begin);
+  const __m256i after = _mm256_set1_epi32(end);
+  return {_mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(before, lo),
+                                                  _mm256_cmpgt_epi32(after, lo))),
+          _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(before, hi),
+                                                  _mm256_cmpgt_epi32(after, hi)))};
+}
+/// m ? a : b.
+QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
+  return {_mm256_blendv_ps(b.lo, a.lo, m.lo), _mm256_blendv_ps(b.hi, a.hi, m.hi)};
+}
+
+/// Sum in the fixed tree: lanes i and i+8, then i and i+4, i+2, i+1.
+QUIRE_ALWAYS_INLINE float sum(F32x16 a) {
+  const __m256 eight = _mm256_add_ps(a.lo, a.hi);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+QUIRE_ALWAYS_INLINE float max_lane(F32x16 a) {
+  const __m256 eight = _mm256_max_ps(a.lo, a.hi);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+QUIRE_ALWAYS_INLINE float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+QUIRE_ALWAYS_INLINE uint16_t float_to_half(float f) {
+  return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+QUIRE_ALWAYS_INLINE F32x16 load_half(const uint16_t* p) {
+  const auto* v = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(v)), _mm256_cvtph_ps(_mm_loadu_si128(v + 1))};
+}
+QUIRE_ALWAYS_INLINE void store_half(uint16_t* p, F32x16 a) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  auto* v = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(v, _mm256_cvtps_ph(a.lo, kMode));
+  _mm_storeu_si128(v + 1, _mm256_cvtps_ph(a.hi, kMode));
+}
+QUIRE_ALWAYS_INLINE __m256 bfloat8(const uint16_t* p) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_bfloat(const uint16_t* p) { return {bfloat8(p), bfloat8(p + 8)}; }
+QUIRE_ALWAYS_INLINE __m256i rounded_bfloat(__m256 a) {
+  const __m256i bits = _mm256_castps_si256(a);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+  return _mm256_srli_epi32(rounded, 16);
+}
+/// To bfloat16, to nearest even; requires no NaN.
+QUIRE_ALWAYS_INLINE void store_bfloat(uint16_t* p, F32x16 a) {
+  const __m256i packed = _mm256_packus_epi32(rounded_bfloat(a.lo), rounded_bfloat(a.hi));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xD8));
+}
+/// Integer-valued floats in [-128, 127] to bytes.
+QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)), 0xD8);
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+QUIRE_ALWAYS_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace quire::kernels::avx2
