@@ -1,0 +1,153 @@
+"""Tiny tokenizers for the tiny models, trained on a built-in paragraph.
+
+`byte_level(...)` is what SmolLM2, GPT-2, Llama 3 and Qwen2 have: byte-level BPE behind a
+pre-tokenizer. `sentencepiece_like(...)` is what Gemma's tokenizer.json holds: BPE over characters
+with byte fallback, spaces written as U+2581. Both return a `tokenizers.Tokenizer` of exactly the
+asked size.
+"""
+
+import json
+
+from tokenizers import AddedToken, Regex, Tokenizer
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+CORPUS = [
+    "A quire is a gathering of pages. The pages are folded together, sewn through the fold, and "
+    "bound with other quires into a book. When the reader turns a page, the page before it is not "
+    "thrown away: it waits, and the next reader finds it where the last one left it.",
+    "It's 1,024 tokens or 64 pages; they've said we'll need 3.14159 of them, don't you think?\n",
+    "def turn(page, pages):\n    return pages[page + 1] if page + 1 < len(pages) else None\n",
+    "Les pages sont pliées. Die Seiten werden gefaltet. Страницы сложены. ページ 页 🙂\n",
+]
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% endif %}"
+)
+LLAMA3_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
+    "'<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+)
+GEMMA_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' + message['role'] + '\n' + "
+    "message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+
+SMOLLM2_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+LLAMA3_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                   "<|eot_id|>"]
+GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
+
+LLAMA3_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
+    """The pre-tokenizer that GGUF calls `name` in tokenizer.ggml.pre, as tokenizer.json spells it."""
+    if name == "gpt2":
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if name == "smollm":
+        return pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
+    split = {"llama-bpe": LLAMA3_SPLIT, "qwen2": QWEN2_SPLIT}[name]
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(split), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+
+
+def for_model(pre: str, vocab_size: int) -> tuple[Tokenizer, dict]:
+    """The tokenizer of a tiny model and its tokenizer_config.json."""
+    if pre == "gemma":
+        return sentencepiece_like(vocab_size, GEMMA_SPECIALS, "<bos>"), {
+            "tokenizer_class": "GemmaTokenizer", "add_bos_token": True, "add_eos_token": False,
+            "bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>",
+            "clean_up_tokenization_spaces": False, "chat_template": GEMMA_TEMPLATE}
+    if pre == "llama-bpe":
+        return byte_level(pre, vocab_size, LLAMA3_SPECIALS, bos="<|begin_of_text|>"), {
+            "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin_of_text|>",
+            "eos_token": "<|eot_id|>", "clean_up_tokenization_spaces": False,
+            "chat_template": LLAMA3_TEMPLATE}
+    return byte_level(pre, vocab_size, SMOLLM2_SPECIALS), {
+        "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "bos_token": "<|im_start|>",
+        "eos_token": "<|im_end|>", "unk_token": "<|endoftext|>", "clean_up_tokenization_spaces": False,
+        "chat_template": CHATML}
+
+
+def byte_level(pre: str, vocab_size: int, specials: list[str], bos: str | None = None) -> Tokenizer:
+    """Byte-level BPE; with `bos`, encoding with special tokens puts it in front."""
+    tokenizer = Tokenizer(models.BPE(ignore_merges=pre == "llama-bpe"))
+    tokenizer.pre_tokenizer = pre_tokenizer(pre)
+    if pre == "qwen2":
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(CORPUS, _trainer(vocab_size, specials, pre_tokenizers.ByteLevel.alphabet()))
+    if bos:
+        _prepend(tokenizer, bos)
+    return _checked(tokenizer, vocab_size)
+
+
+def sentencepiece_like(vocab_size: int, specials: list[str], bos: str) -> Tokenizer:
+    """Gemma's kind: ids are specials, 256 byte tokens, then characters and merges."""
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    first_learned = len(specials) + len(byte_tokens)
+
+    learner = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    learner.normalizer = normalizers.Replace(" ", "▁")
+    learner.train_from_iterator(CORPUS, _trainer(vocab_size - first_learned + 1, ["<unk>"], []))
+    learned = learned_model(learner)
+
+    vocab = {token: i for i, token in enumerate(specials + byte_tokens)}
+    for token in learned["tokens"]:
+        vocab.setdefault(token, len(vocab))
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocab, merges=learned["merges"], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="merged_with_previous")
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
+    _prepend(tokenizer, bos)
+    return _checked(tokenizer, vocab_size)
+
+
+def learned_model(tokenizer: Tokenizer) -> dict:
+    """The learned tokens in id order and the merges in rank order."""
+    model = json.loads(tokenizer.to_str())["model"]
+    return {
+        "tokens": sorted(model["vocab"], key=model["vocab"].get),
+        "merges": [tuple(merge) for merge in model["merges"]],
+    }
+
+
+def _trainer(vocab_size: int, specials: list[str], alphabet: list[str]) -> trainers.BpeTrainer:
+    return trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=specials,
+        initial_alphabet=alphabet,
+        min_frequency=1,
+        show_progress=False,
+    )
+
+
+def _prepend(tokenizer: Tokenizer, bos: str) -> None:
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, tokenizer.token_to_id(bos))]
+    )
+
+
+def _checked(tokenizer: Tokenizer, vocab_size: int) -> Tokenizer:
+    if tokenizer.get_vocab_size() != vocab_size:
+        raise ValueError(f"the corpus gives {tokenizer.get_vocab_size()} tokens, not {vocab_size}")
+    return tokenizer
