@@ -1,0 +1,190 @@
+// kv_store.h: the keys and values of all sequences: what the engine reserves, writes, commits,
+// forks.
+//
+// One page pool per layer group under one ledger of bytes. A call either does all it says or
+// changes nothing. A sequence is `length` committed tokens followed by reserved slots that may be
+// written:
+//
+//   |-- committed: visible, shared after a fork --|-- reserved: private, writable --|
+//   0                                        length                       length + reserved
+//
+// Thread rule: one engine thread for everything but stats(), which may be called from any.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "kernels/paged_kv_view.h"
+#include "kv/geometry.h"
+#include "kv/memory_ledger.h"
+#include "kv/page_pool.h"
+#include "kv/page_table.h"
+
+namespace quire::kv {
+
+class KvStore;
+
+/// A sequence of a store. Move-only; its destructor returns all its pages. An empty one owns
+/// nothing.
+class KvSequence {
+ public:
+  KvSequence() = default;
+  KvSequence(KvSequence&& other) noexcept;
+  KvSequence& operator=(KvSequence&& other) noexcept;
+  ~KvSequence() { reset(); }
+
+  [[nodiscard]] SeqId id() const { return id_; }
+  explicit operator bool() const { return store_ != nullptr; }
+  void reset();
+
+ private:
+  friend class KvStore;
+  KvSequence(KvStore* store, SeqId id) : store_(store), id_(id) {}
+
+  KvStore* store_ = nullptr;
+  SeqId id_;
+};
+
+/// Reserve everything at creation: `sequences` that each grow to `tokens`, at most `chunk_tokens`
+/// at once. What does not fit is refused then, not later.
+struct StaticReservation {
+  int64_t tokens = 0;
+  int64_t sequences = 1;
+  int64_t chunk_tokens = 0;
+};
+
+struct KvStoreOptions {
+  int64_t budget_bytes = 0;  // ceiling for the held pages of all groups together
+  std::optional<StaticReservation> static_reservation;  // absent: pages come from a growing pool
+};
+
+/// What reserve() would do: pure arithmetic over the page tables.
+struct ReservePlan {
+  int64_t tokens = 0;
+  int64_t new_pages = 0;     // in all groups
+  int64_t copied_pages = 0;  // of them, private copies of a shared last page
+  int64_t needed_bytes = 0;
+  int64_t available_bytes = 0;
+  bool fits = false;
+};
+
+struct KvGroupStats {
+  int64_t page_bytes = 0;
+  int64_t pages_held = 0;
+  int64_t pages_free = 0;    // that the budget could still provide to this group alone
+  int64_t pages_cached = 0;  // free ones whose memory is kept: resident, not held
+};
+
+struct KvStats {
+  int64_t bytes_used = 0;  // rows of all sequences; a row that two of them share counts twice
+  int64_t bytes_held = 0;  // whole pages, shared ones once (static: all that is set aside)
+  int64_t bytes_peak = 0;  // highest bytes_held so far
+  int64_t bytes_cached = 0;
+  int64_t bytes_budget = 0;
+  int64_t num_sequences = 0;
+  int64_t pages_copied = 0;  // by copy-on-write, since creation
+  std::vector<KvGroupStats> groups;
+};
+
+class KvStore {
+ public:
+  /// kDoesNotFit with the numbers if the system refuses the addresses or the budget the static
+  /// reservation. A budget too small for one page is no error: the first reserve() says so.
+  [[nodiscard]] static Result<std::unique_ptr<KvStore>> create(KvGeometry geometry,
+                                                               const KvStoreOptions& options);
+  KvStore(const KvStore&) = delete;
+  KvStore& operator=(const KvStore&) = delete;
+  /// Aborts if a sequence still lives.
+  ~KvStore();
+
+  [[nodiscard]] const KvGeometry& geometry() const { return geometry_; }
+
+  [[nodiscard]] KvSequence create_sequence();
+  /// A second sequence with the same committed tokens on the same pages. Costs no memory: whoever
+  /// writes first copies the last page. Ends the reservation of `seq`: both reserve anew.
+  [[nodiscard]] KvSequence fork(const KvSequence& seq);
+
+  [[nodiscard]] ReservePlan plan_reserve(const KvSequence& seq, int64_t tokens) const;
+  /// Makes the `tokens` slots after length() writable in every group; those reserved before count.
+  /// kDoesNotFit with the numbers, and nothing changed, if there is no room.
+  [[nodiscard]] Result<void> reserve(const KvSequence& seq, int64_t tokens);
+  /// The first `tokens` reserved slots are now valid. Window groups return pages that hold none of
+  /// the last window_tokens positions. Requires tokens <= reserved().
+  void commit(const KvSequence& seq, int64_t tokens);
+  /// Rolls back to `length` committed tokens and ends the reservation. kUnsupported, and nothing
+  /// changed, if a window group has already returned pages that a query at `length` sees. Going
+  /// back by one token after a commit() always works. Requires 0 <= length <= length().
+  [[nodiscard]] Result<void> truncate(const KvSequence& seq, int64_t length);
+
+  /// The pages of one group: committed and reserved slots. Spans stay valid until the next call
+  /// that changes this sequence; slots from length() on may be written, none before.
+  [[nodiscard]] kernels::PagedKvView view(const KvSequence& seq, int32_t group) const;
+
+  [[nodiscard]] int64_t length(const KvSequence& seq) const;
+  [[nodiscard]] int64_t reserved(const KvSequence& seq) const;
+  /// Rows of this sequence, as counted in its page tables.
+  [[nodiscard]] int64_t used_bytes(const KvSequence& seq) const;
+  /// Pages of this sequence, shared ones too.
+  [[nodiscard]] int64_t held_bytes(const KvSequence& seq) const;
+  /// For inspection; valid until the next call that changes this sequence.
+  [[nodiscard]] const PageTable& table(const KvSequence& seq, int32_t group) const;
+
+  [[nodiscard]] KvStats stats() const;
+
+  /// Walks everything: pins equal table entries, free + held = total, the ledger agrees, tables
+  /// cover exactly what their sequence needs, reserved slots are private. The first fault as a
+  /// sentence.
+  [[nodiscard]] std::optional<std::string> find_fault() const;
+  /// Aborts with that sentence.
+  void check() const;
+
+ private:
+  friend class KvSequence;
+  friend struct KvStorePeer;  // tests plant faults through it
+
+  struct Sequence {
+    std::vector<PageTable> tables;  // one per group
+    int64_t length = 0;
+    int64_t reserved = 0;
+  };
+  struct GroupNeed {
+    int64_t new_pages = 0;
+    bool copies_last = false;
+  };
+  /// Pages acquired for one group before anything is changed.
+  struct GroupPages {
+    PageRef copy;
+    std::vector<PageRef> fresh;
+  };
+
+  KvStore(KvGeometry geometry, int64_t budget_bytes);
+  [[nodiscard]] Result<void> create_pools(const KvStoreOptions& options);
+  [[nodiscard]] Sequence& find(const KvSequence& seq);
+  [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
+  void release(SeqId id);
+  void end_reservation(Sequence& sequence);
+  [[nodiscard]] GroupNeed group_need(const PageTable& table, int64_t end) const;
+  [[nodiscard]] std::optional<std::vector<GroupPages>> acquire_pages(const Sequence& sequence,
+                                                                     int64_t end);
+  [[nodiscard]] int64_t count_used_bytes(const Sequence& sequence) const;
+  [[nodiscard]] std::optional<std::string> find_pin_fault() const;
+  [[nodiscard]] std::optional<std::string> find_sequence_fault(SeqId id,
+                                                               const Sequence& sequence) const;
+
+  const KvGeometry geometry_;
+  MemoryLedger ledger_;                           // outlives the pools
+  std::vector<std::unique_ptr<PagePool>> pools_;  // one per group; outlive the sequences
+  std::map<SeqId, Sequence> sequences_;
+  int64_t next_id_ = 0;
+  std::atomic<int64_t> bytes_used_{0};
+  std::atomic<int64_t> num_sequences_{0};
+  std::atomic<int64_t> pages_copied_{0};
+};
+
+}  // namespace quire::kv
