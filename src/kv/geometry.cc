@@ -1,0 +1,208 @@
+#include "kv/geometry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/checked_math.h"
+
+namespace quire::kv {
+namespace {
+
+// With this, bytes of kMaxTokens tokens stay below 2^60.
+constexpr int64_t kMaxBytesPerToken = int64_t{256} << 20;
+
+int64_t divide_up(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
+std::string with_commas(int64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), 1, ',');
+  }
+  return digits;
+}
+
+/// Bytes of one layer's row pair, or nothing when a number is not positive or the product is
+/// absurd.
+std::optional<int64_t> row_bytes(const LayerKv& layer, KvCodecs codecs) {
+  if (layer.num_kv_heads <= 0 || layer.head_dim <= 0 || layer.window_tokens < 0) {
+    return std::nullopt;
+  }
+  const auto elements = checked_mul<int64_t>(layer.num_kv_heads, layer.head_dim);
+  const auto bytes =
+      checked_mul<int64_t>(*elements, element_bytes(codecs.k) + element_bytes(codecs.v));
+  if (!bytes || *bytes > kMaxBytesPerToken) return std::nullopt;
+  return bytes;
+}
+
+Error bad_layer(size_t index, const LayerKv& layer) {
+  return {ErrorCode::kUnsupported,
+          fmt::format("layer {} cannot be cached with {} kv heads of {} dimensions and a window of "
+                      "{} tokens: the model's configuration is wrong",
+                      index, layer.num_kv_heads, layer.head_dim, layer.window_tokens)};
+}
+
+bool belongs_to(const LayerKv& layer, const LayerGroup& group) {
+  return layer.num_kv_heads == group.num_kv_heads && layer.head_dim == group.head_dim &&
+         layer.window_tokens == group.window_tokens;
+}
+
+void check_tokens(int64_t tokens) {
+  QUIRE_CHECK_LE(0, tokens);
+  QUIRE_CHECK_LE(tokens, kMaxTokens);
+}
+
+/// "30 layers x 3 kv heads x 64 dims x (2 K + 2 V) bytes", and "x 512 tokens" for a window.
+std::string formula_term(const LayerGroup& group) {
+  const std::string row = fmt::format("{} layers x {} kv heads x {} dims x ({} K + {} V) bytes",
+                                      group.num_layers(), group.num_kv_heads, group.head_dim,
+                                      element_bytes(group.codecs.k), element_bytes(group.codecs.v));
+  if (!group.is_window()) return row;
+  return row + fmt::format(" x {} window tokens", with_commas(group.window_tokens));
+}
+
+/// The terms of all global or all window groups, joined and summed; empty without such a group.
+std::string formula_sum(const std::vector<LayerGroup>& groups, bool windows, int64_t sum,
+                        std::string_view unit) {
+  std::string terms;
+  for (const LayerGroup& group : groups) {
+    if (group.is_window() != windows) continue;
+    terms += (terms.empty() ? "" : " + ") + formula_term(group);
+  }
+  if (terms.empty()) return terms;
+  return fmt::format("{} = {} {}", terms, with_commas(sum), unit);
+}
+
+}  // namespace
+
+int64_t LayerGroup::bytes_per_token() const {
+  return int64_t{num_layers()} * num_kv_heads * head_dim *
+         (element_bytes(codecs.k) + element_bytes(codecs.v));
+}
+
+int64_t LayerGroup::page_bytes() const {
+  return divide_up(bytes_per_token() * kPageTokens, kPageAlignment) * kPageAlignment;
+}
+
+kernels::KvGroupShape LayerGroup::shape() const {
+  return {.num_layers = num_layers(),
+          .num_kv_heads = num_kv_heads,
+          .head_dim = head_dim,
+          .key = kernel_element(codecs.k),
+          .value = kernel_element(codecs.v)};
+}
+
+int64_t LayerGroup::used_tokens(int64_t tokens) const {
+  return tokens - first_kept(tokens);
+}
+
+int64_t LayerGroup::first_kept(int64_t tokens) const {
+  return is_window() ? std::max<int64_t>(0, tokens - window_tokens) : 0;
+}
+
+int64_t LayerGroup::first_needed(int64_t tokens) const {
+  return is_window() ? std::max<int64_t>(0, tokens - window_tokens + 1) : 0;
+}
+
+int64_t LayerGroup::held_pages(int64_t tokens) const {
+  return divide_up(tokens, kPageTokens) - first_kept(tokens) / kPageTokens;
+}
+
+int64_t LayerGroup::peak_pages(int64_t max_tokens, int64_t chunk_tokens) const {
+  const int64_t all = divide_up(max_tokens, kPageTokens);
+  if (!is_window()) return all;
+  // Before a chunk is committed, the window before it and the whole chunk are held: the worst run
+  // of that many tokens starts in the last slot of a page.
+  const int64_t run = window_tokens + std::max<int64_t>(1, chunk_tokens);
+  return std::min(all, (run - 2) / kPageTokens + 2);
+}
+
+Result<KvGeometry> KvGeometry::create(std::span<const LayerKv> layers, KvCodecs codecs) {
+  if (layers.empty())
+    return Error{ErrorCode::kUnsupported, "a model without layers caches nothing"};
+  KvGeometry geometry;
+  geometry.codecs_ = codecs;
+  int64_t total_bytes = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto bytes = row_bytes(layers[i], codecs);
+    if (!bytes || total_bytes + *bytes > kMaxBytesPerToken) return bad_layer(i, layers[i]);
+    total_bytes += *bytes;
+
+    auto& groups = geometry.groups_;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const LayerGroup& g) { return belongs_to(layers[i], g); });
+    if (group == groups.end()) {
+      groups.push_back({.layers = {},
+                        .num_kv_heads = layers[i].num_kv_heads,
+                        .head_dim = layers[i].head_dim,
+                        .window_tokens = layers[i].window_tokens,
+                        .codecs = codecs});
+      group = std::prev(groups.end());
+    }
+    geometry.places_.push_back(
+        {.group = static_cast<int32_t>(group - groups.begin()), .index = group->num_layers()});
+    group->layers.push_back(static_cast<int32_t>(i));
+  }
+  return geometry;
+}
+
+LayerPlace KvGeometry::place(int32_t layer) const {
+  QUIRE_CHECK_LE(0, layer);
+  QUIRE_CHECK_LT(layer, num_layers());
+  return places_[static_cast<size_t>(layer)];
+}
+
+int64_t KvGeometry::bytes_per_token() const {
+  int64_t bytes = 0;
+  for (const LayerGroup& group : groups_) {
+    if (!group.is_window()) bytes += group.bytes_per_token();
+  }
+  return bytes;
+}
+
+int64_t KvGeometry::fixed_bytes() const {
+  int64_t bytes = 0;
+  for (const LayerGroup& group : groups_) {
+    if (group.is_window()) bytes += group.bytes_per_token() * group.window_tokens;
+  }
+  return bytes;
+}
+
+int64_t KvGeometry::used_bytes(int64_t tokens) const {
+  check_tokens(tokens);
+  int64_t bytes = 0;
+  for (const LayerGroup& group : groups_) {
+    bytes += group.bytes_per_token() * group.used_tokens(tokens);
+  }
+  return bytes;
+}
+
+int64_t KvGeometry::held_bytes(int64_t tokens) const {
+  check_tokens(tokens);
+  int64_t bytes = 0;
+  for (const LayerGroup& group : groups_) bytes += group.page_bytes() * group.held_pages(tokens);
+  return bytes;
+}
+
+int64_t KvGeometry::peak_bytes(int64_t max_tokens, int64_t chunk_tokens) const {
+  check_tokens(max_tokens);
+  check_tokens(chunk_tokens);
+  int64_t bytes = 0;
+  for (const LayerGroup& group : groups_) {
+    bytes += group.page_bytes() * group.peak_pages(max_tokens, chunk_tokens);
+  }
+  return bytes;
+}
+
+std::string KvGeometry::formula() const {
+  const std::string grows = formula_sum(groups_, false, bytes_per_token(), "bytes a token");
+  const std::string fixed = formula_sum(groups_, true, fixed_bytes(), "bytes a sequence");
+  if (fixed.empty()) return grows;
+  return grows.empty() ? fixed : grows + "; " + fixed;
+}
+
+}  // namespace quire::kv
