@@ -31,6 +31,15 @@ class TinyModel:
     def head_dim(self) -> int:
         return self.config.get("head_dim") or self.config["hidden_size"] // self.config["num_attention_heads"]
 
+    @property
+    def rope(self) -> dict:
+        """The rotation of global layers, in the newer spelling."""
+        new = self.config.get("rope_parameters")
+        if new:
+            return new.get("full_attention", new)
+        scaling = self.config.get("rope_scaling") or {"rope_type": "default"}
+        return {**scaling, "rope_theta": self.config["rope_theta"]}
+
 
 def llama_config(*, hidden, layers, heads, kv_heads, ffn, vocab, tied, **rest) -> dict:
     return {
@@ -159,6 +168,39 @@ HF_MODELS = [
                       rms_norm_eps=1e-4),
         pre="gemma",
         dtype="BF16",
+    ),
+]
+
+GGUF_MODELS = [
+    TinyModel(
+        "llama_gguf",
+        llama_config(hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, vocab=322, tied=False,
+                     rope_theta=10000.0),
+        pre="smollm",
+    ),
+    TinyModel(
+        "llama3_gguf",
+        llama_config(hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, vocab=340, tied=True, head_dim=32,
+                     rope_theta=10000.0, rope_scaling=LLAMA3_SCALING, bos_token_id=0, eos_token_id=4),
+        pre="llama-bpe",
+    ),
+    TinyModel(
+        # Rows long enough for K-quants, whose blocks hold 256 weights.
+        "llama_k_gguf",
+        llama_config(hidden=256, layers=2, heads=4, kv_heads=1, ffn=256, vocab=324, tied=True,
+                     rope_theta=100000.0),
+        pre="qwen2",
+        embedding_std=0.2,
+    ),
+    TinyModel(
+        "gemma3_gguf",
+        gemma3_config(hidden=64, layers=7, heads=2, kv_heads=1, head_dim=32, ffn=32, vocab=406, scalar=32,
+                      layer_types=five_to_one(7),
+                      rope_parameters={
+                          "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                      }),
+        pre="gemma",
     ),
 ]
 

@@ -7,7 +7,9 @@ asked size.
 """
 
 import json
+import re
 
+import gguf
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -104,13 +106,12 @@ def sentencepiece_like(vocab_size: int, specials: list[str], bos: str) -> Tokeni
     learner = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
     learner.normalizer = normalizers.Replace(" ", "▁")
     learner.train_from_iterator(CORPUS, _trainer(vocab_size - first_learned + 1, ["<unk>"], []))
-    learned = learned_model(learner)
+    learned = json.loads(learner.to_str())["model"]["vocab"]
+    pieces = [token for token in sorted(learned, key=learned.get) if token != "<unk>"]
 
-    vocab = {token: i for i, token in enumerate(specials + byte_tokens)}
-    for token in learned["tokens"]:
-        vocab.setdefault(token, len(vocab))
+    vocab = {token: i for i, token in enumerate(specials + byte_tokens + pieces)}
     tokenizer = Tokenizer(
-        models.BPE(vocab=vocab, merges=learned["merges"], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+        models.BPE(vocab=vocab, merges=_all_merges(pieces), unk_token="<unk>", fuse_unk=True, byte_fallback=True)
     )
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="merged_with_previous")
@@ -122,13 +123,37 @@ def sentencepiece_like(vocab_size: int, specials: list[str], bos: str) -> Tokeni
     return _checked(tokenizer, vocab_size)
 
 
-def learned_model(tokenizer: Tokenizer) -> dict:
-    """The learned tokens in id order and the merges in rank order."""
-    model = json.loads(tokenizer.to_str())["model"]
+def gguf_vocabulary(tokenizer: Tokenizer) -> dict:
+    """The lists a GGUF file holds: tokens, types, merges or scores; and whether BOS is added."""
+    document = json.loads(tokenizer.to_str())
+    vocab = tokenizer.get_vocab(with_added_tokens=True)
+    tokens = sorted(vocab, key=vocab.get)
+    special = {token["content"] for token in document["added_tokens"]}
     return {
-        "tokens": sorted(model["vocab"], key=model["vocab"].get),
-        "merges": [tuple(merge) for merge in model["merges"]],
+        "tokens": tokens,
+        "types": [_token_type(token, special) for token in tokens],
+        "scores": [-1000.0 if token in special else -float(i) for i, token in enumerate(tokens)],
+        "merges": [" ".join(pair) for pair in document["model"]["merges"]],
+        "adds_bos": document["post_processor"] is not None,
     }
+
+
+def _token_type(token: str, special: set[str]) -> gguf.TokenType:
+    if token in special:
+        return gguf.TokenType.CONTROL
+    return gguf.TokenType.BYTE if re.fullmatch("<0x[0-9A-F]{2}>", token) else gguf.TokenType.NORMAL
+
+
+def _all_merges(pieces: list[str]) -> list[tuple[str, str]]:
+    """Every pair of pieces that makes a piece, best piece first: SentencePiece merges by the score of
+    the result, so tokenizer.json (which merges by pair) must list all pairs to say the same."""
+    known = set(pieces)
+    return [
+        (piece[:cut], piece[cut:])
+        for piece in pieces
+        for cut in range(1, len(piece))
+        if piece[:cut] in known and piece[cut:] in known
+    ]
 
 
 def _trainer(vocab_size: int, specials: list[str], alphabet: list[str]) -> trainers.BpeTrainer:
