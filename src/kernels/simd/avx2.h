@@ -22,14 +22,34 @@ struct Mask16 {
   __m256 lo, hi;
 };
 
-QUIRE_ALWAYS_INLINE F32x16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+QUIRE_ALWAYS_INLINE F32x16 zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
 QUIRE_ALWAYS_INLINE F32x16 load(const float* p) {
   return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
 QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);
+}
+/// All bits of lanes i with offset + i < count.
+QUIRE_ALWAYS_INLINE __m256i first_lanes(int count, int offset) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count - offset), index);
+}
+/// The first `count` lanes, 0 to 16, from memory; the others are zero.
+QUIRE_ALWAYS_INLINE F32x16 load_first(const float* p, int count) {
+  if (count == 16) return load(p);
+  return {_mm256_maskload_ps(p, first_lanes(count, 0)),
+          _mm256_maskload_ps(p + 8, first_lanes(count, 8))};
+}
+QUIRE_ALWAYS_INLINE void store_first(float* p, F32x16 a, int count) {
+  if (count == 16) return store(p, a);  // masked stores are slow on AMD
+  _mm256_maskstore_ps(p, first_lanes(count, 0), a.lo);
+  _mm256_maskstore_ps(p + 8, first_lanes(count, 8), a.hi);
 }
 
 QUIRE_ALWAYS_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
@@ -86,14 +106,18 @@ QUIRE_ALWAYS_INLINE Mask16 lanes_between(int begin, int end) {
   const __m256i hi = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
   const __m256i before = _mm256_set1_epi32(begin);
   const __m256i after = _mm256_set1_epi32(end);
-  return {_mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(before, lo),
-                                                  _mm256_cmpgt_epi32(after, lo))),
-          _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(before, hi),
-                                                  _mm256_cmpgt_epi32(after, hi)))};
+  return {_mm256_castsi256_ps(
+              _mm256_andnot_si256(_mm256_cmpgt_epi32(before, lo), _mm256_cmpgt_epi32(after, lo))),
+          _mm256_castsi256_ps(
+              _mm256_andnot_si256(_mm256_cmpgt_epi32(before, hi), _mm256_cmpgt_epi32(after, hi)))};
 }
 /// m ? a : b.
 QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   return {_mm256_blendv_ps(b.lo, a.lo, m.lo), _mm256_blendv_ps(b.hi, a.hi, m.hi)};
+}
+
+QUIRE_ALWAYS_INLINE float square_root(float x) {
+  return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
 }
 
 /// Sum in the fixed tree: lanes i and i+8, then i and i+4, i+2, i+1.
@@ -110,9 +134,12 @@ QUIRE_ALWAYS_INLINE float max_lane(F32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-QUIRE_ALWAYS_INLINE float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+QUIRE_ALWAYS_INLINE float half_to_float(uint16_t h) {
+  return _cvtsh_ss(h);
+}
 QUIRE_ALWAYS_INLINE uint16_t float_to_half(float f) {
-  return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return static_cast<uint16_t>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(f), kMode)));
 }
 QUIRE_ALWAYS_INLINE F32x16 load_half(const uint16_t* p) {
   const auto* v = reinterpret_cast<const __m128i*>(p);
@@ -128,7 +155,9 @@ QUIRE_ALWAYS_INLINE __m256 bfloat8(const uint16_t* p) {
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
-QUIRE_ALWAYS_INLINE F32x16 load_bfloat(const uint16_t* p) { return {bfloat8(p), bfloat8(p + 8)}; }
+QUIRE_ALWAYS_INLINE F32x16 load_bfloat(const uint16_t* p) {
+  return {bfloat8(p), bfloat8(p + 8)};
+}
 QUIRE_ALWAYS_INLINE __m256i rounded_bfloat(__m256 a) {
   const __m256i bits = _mm256_castps_si256(a);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));

@@ -22,33 +22,66 @@ struct Mask16 {
   __mmask16 v;
 };
 
-QUIRE_ALWAYS_INLINE F32x16 zero() { return {_mm512_setzero_ps()}; }
-QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) { return {_mm512_set1_ps(x)}; }
-QUIRE_ALWAYS_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
-QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) { _mm512_storeu_ps(p, a.v); }
+QUIRE_ALWAYS_INLINE F32x16 zero() {
+  return {_mm512_setzero_ps()};
+}
+QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) {
+  return {_mm512_set1_ps(x)};
+}
+QUIRE_ALWAYS_INLINE F32x16 load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) {
+  _mm512_storeu_ps(p, a.v);
+}
+/// The first `count` lanes, 0 to 16, from memory; the others are zero.
+QUIRE_ALWAYS_INLINE F32x16 load_first(const float* p, int count) {
+  return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)};
+}
+QUIRE_ALWAYS_INLINE void store_first(float* p, F32x16 a, int count) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), a.v);
+}
 
-QUIRE_ALWAYS_INLINE F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+QUIRE_ALWAYS_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 operator/(F32x16 a, F32x16 b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
 /// a * b + c, rounded once.
 QUIRE_ALWAYS_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm512_fmadd_ps(a.v, b.v, c.v)};
 }
-QUIRE_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
+QUIRE_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 min(F32x16 a, F32x16 b) {
+  return {_mm512_min_ps(a.v, b.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 abs(F32x16 a) {
+  return {_mm512_abs_ps(a.v)};
+}
 /// To the nearest integer, ties to even.
 QUIRE_ALWAYS_INLINE F32x16 round_even(F32x16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 /// Integer-valued floats within int32 to integers.
-QUIRE_ALWAYS_INLINE I32x16 to_int(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
-QUIRE_ALWAYS_INLINE F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+QUIRE_ALWAYS_INLINE I32x16 to_int(F32x16 a) {
+  return {_mm512_cvtps_epi32(a.v)};
+}
+QUIRE_ALWAYS_INLINE F32x16 to_float(I32x16 a) {
+  return {_mm512_cvtepi32_ps(a.v)};
+}
 /// 2^n for n in [-126, 127].
 QUIRE_ALWAYS_INLINE F32x16 exp2_int(I32x16 n) {
-  return {_mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
+  return {
+      _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
 }
 
 QUIRE_ALWAYS_INLINE Mask16 less(F32x16 a, F32x16 b) {
@@ -65,6 +98,10 @@ QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   return {_mm512_mask_blend_ps(m.v, b.v, a.v)};
 }
 
+QUIRE_ALWAYS_INLINE float square_root(float x) {
+  return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
+}
+
 /// Sum in the fixed tree: lanes i and i+8, then i and i+4, i+2, i+1.
 QUIRE_ALWAYS_INLINE float sum(F32x16 a) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
@@ -79,9 +116,12 @@ QUIRE_ALWAYS_INLINE float max_lane(F32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-QUIRE_ALWAYS_INLINE float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+QUIRE_ALWAYS_INLINE float half_to_float(uint16_t h) {
+  return _cvtsh_ss(h);
+}
 QUIRE_ALWAYS_INLINE uint16_t float_to_half(float f) {
-  return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return static_cast<uint16_t>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(f), kMode)));
 }
 QUIRE_ALWAYS_INLINE F32x16 load_half(const uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};

@@ -1,7 +1,7 @@
 // scalar.h: the 16-lane vector in plain C++: the reference for the other instruction sets.
 //
-// std::fma rounds once, as the hardware instruction does; without FMA hardware it is slow. min and max
-// follow the SSE rule: the second operand if either is NaN.
+// std::fma rounds once, as the hardware instruction does; without FMA hardware it is slow. min and
+// max follow the SSE rule: the second operand if either is NaN.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -26,7 +26,9 @@ struct Mask16 {
 
 #define QUIRE_LANES for (int i = 0; i < 16; ++i)
 
-QUIRE_ALWAYS_INLINE F32x16 zero() { return F32x16{}; }
+QUIRE_ALWAYS_INLINE F32x16 zero() {
+  return F32x16{};
+}
 QUIRE_ALWAYS_INLINE F32x16 broadcast(float x) {
   F32x16 r;
   QUIRE_LANES r.lane[i] = x;
@@ -37,7 +39,18 @@ QUIRE_ALWAYS_INLINE F32x16 load(const float* p) {
   std::memcpy(r.lane, p, sizeof r.lane);
   return r;
 }
-QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.lane, sizeof a.lane); }
+QUIRE_ALWAYS_INLINE void store(float* p, F32x16 a) {
+  std::memcpy(p, a.lane, sizeof a.lane);
+}
+/// The first `count` lanes, 0 to 16, from memory; the others are zero.
+QUIRE_ALWAYS_INLINE F32x16 load_first(const float* p, int count) {
+  F32x16 r{};
+  for (int i = 0; i < count; ++i) r.lane[i] = p[i];
+  return r;
+}
+QUIRE_ALWAYS_INLINE void store_first(float* p, F32x16 a, int count) {
+  for (int i = 0; i < count; ++i) p[i] = a.lane[i];
+}
 
 QUIRE_ALWAYS_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
   QUIRE_LANES a.lane[i] += b.lane[i];
@@ -110,6 +123,10 @@ QUIRE_ALWAYS_INLINE Mask16 lanes_between(int begin, int end) {
 QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   QUIRE_LANES a.lane[i] = (m.bits >> i & 1) != 0 ? a.lane[i] : b.lane[i];
   return a;
+}
+
+QUIRE_ALWAYS_INLINE float square_root(float x) {
+  return std::sqrt(x);
 }
 
 /// Sum in the fixed tree: lanes i and i+8, then i and i+4, i+2, i+1.
