@@ -77,6 +77,7 @@ void ThreadPool::work_on(uint32_t generation) {
 }
 
 void ThreadPool::worker_loop() {
+  _mm_setcsr(0x1F80);  // round to nearest, no flush to zero: a thread inherits its creator's mode
   uint32_t seen = 0;
   for (;;) {
     const auto moved_on = [&] { return generation_.load(std::memory_order_acquire) != seen; };

@@ -1,0 +1,67 @@
+// transformer.h: the forward pass: tokens in, keys and values into pages, logits out.
+//
+// One pass for every architecture, steered by ModelConfig. The logits of a row are a function of
+// the weights, its sequence's tokens up to it, the activation policy and the KV element types: not
+// of batch, chunks, threads or instruction set (law 1). Owns scratch for max_rows rows; refers to
+// weights, kernels and thread pool, which must outlive it. Thread rule: one forward() at a time.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/kernel_set.h"
+#include "model/batch.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace quire::model {
+
+/// Where a layer's keys and values live: which layer group, and which layer of it.
+struct KvPlace {
+  int32_t group = 0;
+  int32_t index = 0;
+};
+
+struct TransformerOptions {
+  int32_t max_rows = 512;  // rows of a batch
+  kernels::ActivationPolicy policy = kernels::ActivationPolicy::kInt8;
+};
+
+class Transformer {
+ public:
+  struct Parts {
+    const ModelConfig* config;
+    const Weights* weights;
+    const kernels::KernelSet* kernels;
+    ThreadPool* threads;
+    std::vector<KvPlace> places;  // [num_layers]
+  };
+  /// Fails only if the scratch memory is refused.
+  static Result<std::unique_ptr<Transformer>> create(Parts parts,
+                                                     const TransformerOptions& options);
+  ~Transformer();
+  Transformer(const Transformer&) = delete;
+  Transformer& operator=(const Transformer&) = delete;
+
+  int32_t max_rows() const;
+  /// Bytes of scratch held.
+  int64_t scratch_bytes() const;
+
+  /// Runs the batch. Requires num_rows() <= max_rows() and every token inside the vocabulary.
+  /// // logits: [logit_rows, vocab]
+  void forward(const Batch& batch, std::span<float> logits);
+
+ private:
+  class Pass;
+  struct Scratch;
+  Transformer(Parts parts, const TransformerOptions& options, std::unique_ptr<Scratch> scratch);
+
+  Parts parts_;
+  TransformerOptions options_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+}  // namespace quire::model
