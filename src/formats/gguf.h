@@ -6,7 +6,9 @@
 // strings nor weights. Errors are one sentence naming the file and the key or tensor.
 // Immutable after open(); any thread. Format: ggml's docs/gguf.md.
 #pragma once
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/file_system.h"
 #include "base/result.h"
@@ -29,6 +31,10 @@ class GgufFile {
   /// Of the first file, where a split set keeps it.
   const GgufMetadata& metadata() const { return metadata_; }
   const TensorTable& tensors() const { return tensors_; }
+
+  /// The same, moved out. The metadata's views need the tensors' mappings: keep both together.
+  GgufMetadata take_metadata() && { return std::move(metadata_); }
+  TensorTable take_tensors() && { return std::move(tensors_); }
 
  private:
   GgufFile() = default;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file_system.h"
@@ -37,7 +38,8 @@ class ModelFiles {
  public:
   enum class Kind { kGguf, kHuggingFace };
 
-  /// Opens a GGUF file, a Hugging Face folder, or a folder whose only model is one GGUF file.
+  /// Opens a GGUF file, a Hugging Face folder, or a folder whose only model is one GGUF file. With
+  /// kMetadataOnly a folder may lack weights (tensors() is then empty) and config.json.
   /// `files` must outlive the result.
   static Result<ModelFiles> open(FileSystem& files, const std::string& path,
                                  OpenMode mode = OpenMode::kWeights);
