@@ -146,18 +146,20 @@ class KvStore {
 
  private:
   friend class KvSequence;
-  friend struct KvStorePeer;  // tests plant faults through it
 
   struct Sequence {
     std::vector<PageTable> tables;  // one per group
     int64_t length = 0;
     int64_t reserved = 0;
+    int64_t used_bytes = 0;  // its share of bytes_used_
   };
+  /// What one group lacks for a reservation.
   struct GroupNeed {
-    int64_t new_pages = 0;
     bool copies_last = false;
+    int64_t fresh_pages = 0;
+    [[nodiscard]] int64_t pages() const { return fresh_pages + (copies_last ? 1 : 0); }
   };
-  /// Pages acquired for one group before anything is changed.
+  /// Pages taken for one group before anything is changed.
   struct GroupPages {
     PageRef copy;
     std::vector<PageRef> fresh;
@@ -167,15 +169,16 @@ class KvStore {
   [[nodiscard]] Result<void> create_pools(const KvStoreOptions& options);
   [[nodiscard]] Sequence& find(const KvSequence& seq);
   [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
+  [[nodiscard]] KvSequence adopt(Sequence sequence);
   void release(SeqId id);
   void end_reservation(Sequence& sequence);
-  [[nodiscard]] GroupNeed group_need(const PageTable& table, int64_t end) const;
+  void recount(Sequence& sequence);
+  [[nodiscard]] std::vector<GroupNeed> needs(const Sequence& sequence, int64_t end) const;
   [[nodiscard]] std::optional<std::vector<GroupPages>> acquire_pages(const Sequence& sequence,
                                                                      int64_t end);
-  [[nodiscard]] int64_t count_used_bytes(const Sequence& sequence) const;
-  [[nodiscard]] std::optional<std::string> find_pin_fault() const;
-  [[nodiscard]] std::optional<std::string> find_sequence_fault(SeqId id,
-                                                               const Sequence& sequence) const;
+  [[nodiscard]] std::optional<std::string> find_pool_fault(size_t group) const;
+  [[nodiscard]] std::optional<std::string> find_table_fault(const Sequence& sequence,
+                                                            size_t group) const;
 
   const KvGeometry geometry_;
   MemoryLedger ledger_;                           // outlives the pools

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/huge_buffer.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "kv/memory_ledger.h"
@@ -84,6 +85,11 @@ class PagePool {
   /// Pages that acquire() could hand out now, one after another, if nobody else took from the
   /// ledger.
   [[nodiscard]] int64_t num_available() const;
+  /// Ledger bytes that so many more pages would cost: none for preallocated ones. Nothing if the
+  /// slab has no room for them.
+  [[nodiscard]] std::optional<int64_t> price(int64_t pages) const;
+  /// Pages handed out at least once, or preallocated; their ids are [0, num_touched()).
+  [[nodiscard]] int32_t num_touched() const { return static_cast<int32_t>(pins_.size()); }
   [[nodiscard]] int32_t pin_count(PageId page) const;
 
   /// The first broken invariant as a sentence: free + held == total, each free page listed once,
@@ -94,10 +100,9 @@ class PagePool {
 
  private:
   friend class PageRef;
-  friend struct PagePoolPeer;  // tests plant faults through it
 
-  PagePool(const PagePoolOptions& options, MemoryLedger& ledger, std::byte* slab);
-  [[nodiscard]] std::byte* address(PageId page) const;
+  PagePool(const PagePoolOptions& options, HugeBuffer slab, MemoryLedger& ledger);
+  [[nodiscard]] std::byte* address(PageId page);
   [[nodiscard]] std::optional<PageId> take_free_page();
   [[nodiscard]] Result<void> preallocate();
   [[nodiscard]] int64_t charge_for(int64_t held) const;
@@ -107,7 +112,7 @@ class PagePool {
 
   const PagePoolOptions options_;
   MemoryLedger& ledger_;
-  std::byte* const slab_;
+  HugeBuffer slab_;  // [max_pages, page_bytes]
   Reservation charged_;
   std::vector<int32_t> pins_;  // [num_touched_] pins of each page handed out so far
   std::vector<PageId> clean_;  // free, all zero
