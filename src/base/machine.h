@@ -1,0 +1,25 @@
+// machine.h: what this process may use of the machine it runs on.
+//
+// Reads /proc and /sys through the FileSystem seam; a file that is missing or unreadable means "no
+// limit known". Results are a snapshot. Any thread.
+#pragma once
+#include <cstdint>
+
+#include "base/file_system.h"
+
+namespace quire {
+
+struct Machine {
+  /// Physical cores inside the affinity mask, at most the cgroup's CPU quota; both hardware threads
+  /// where only one core is visible. At least 1.
+  int32_t default_threads = 1;
+  /// min(MemAvailable, what the cgroup still allows).
+  int64_t available_memory_bytes = 0;
+};
+
+Machine inspect_machine(FileSystem& files);
+
+/// Resident set of this process, 0 if unknown.
+int64_t resident_bytes(FileSystem& files);
+
+}  // namespace quire

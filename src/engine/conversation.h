@@ -1,0 +1,53 @@
+// conversation.h: the messages of a chat and the tokens that stand for them.
+//
+// Generated ids are kept as they were chosen: the next turn's prompt is the tokens so far and the
+// ids of what the template puts after them, so that only new tokens are prefilled. Where a template
+// rewrites history (drops old reasoning, say), the prompt is tokenized anew and the common
+// beginning is reused all the same. Plain state without an Engine. One thread at a time.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "context/chat_template.h"
+#include "context/tokenizer.h"
+#include "engine/prompt.h"
+
+namespace quire::engine {
+
+class Conversation {
+ public:
+  struct Message {
+    std::string role;
+    std::string content;
+  };
+
+  /// Both must outlive it.
+  Conversation(const context::Tokenizer& tokenizer, const context::ChatTemplate& chat_template);
+
+  const std::vector<Message>& messages() const { return messages_; }
+  void add(std::string role, std::string content);
+  /// Replaces or, for an empty text, removes the leading system message.
+  void set_system(std::string content);
+  /// Forgets messages from `count` on.
+  void truncate(size_t count);
+  void set_template_kwargs(formats::Json kwargs) { kwargs_ = std::move(kwargs); }
+
+  /// The prompt for an answer to the messages so far.
+  Result<Prompt> prompt() const;
+  /// Notes the answer to `prompt`: its text becomes an assistant message, its tokens are kept.
+  void add_answer(const Prompt& prompt, std::string_view text, std::span<const TokenId> tokens);
+
+ private:
+  context::ChatRequest request() const;
+
+  const context::Tokenizer* tokenizer_;
+  const context::ChatTemplate* template_;
+  formats::Json kwargs_;
+  std::vector<Message> messages_;
+  std::string known_text_;             // what known_tokens_ stand for
+  std::vector<TokenId> known_tokens_;  // prompt and answer of the last turn
+};
+
+}  // namespace quire::engine

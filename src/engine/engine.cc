@@ -1,0 +1,278 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace quire::engine {
+namespace {
+
+// Logits of a chunk whose every row is wanted may take this much at once.
+constexpr int64_t kLogitsBytes = int64_t{32} << 20;
+
+std::vector<kv::LayerKv> cached_layers(const model::ModelConfig& config) {
+  std::vector<kv::LayerKv> layers;
+  for (const model::LayerConfig& layer : config.layers) {
+    layers.push_back({.num_kv_heads = config.num_kv_heads,
+                      .head_dim = config.head_dim,
+                      .window_tokens = layer.window_tokens});
+  }
+  return layers;
+}
+
+/// The longest context whose pages stay within `bytes`, at most `most`.
+int64_t affordable_tokens(const kv::KvGeometry& geometry, int64_t bytes, int64_t most,
+                          int64_t chunk) {
+  int64_t low = 0;
+  int64_t high = most;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (geometry.peak_bytes(middle, chunk) <= bytes) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+Engine::Engine(const Model& model, EngineOptions options, Window window,
+               const kernels::KernelSet* kernels)
+    : model_(model),
+      options_(std::move(options)),
+      window_(window),
+      kernels_(kernels),
+      threads_(options_.threads) {}
+
+Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineOptions& options) {
+  if (options.threads < 1 || options.prefill_chunk < 1) {
+    return Error{ErrorCode::kUsage, "--threads and --prefill-chunk are at least 1"};
+  }
+  const model::ModelConfig& config = model.config();
+  QUIRE_TRY(const kernels::KernelSet* kernels, kernels::select_kernels(options.isa));
+  QUIRE_TRY(kv::KvGeometry geometry, kv::KvGeometry::create(cached_layers(config), options.kv));
+  const int64_t chunk = std::min<int64_t>(options.prefill_chunk, config.context);
+  const int64_t most = std::min<int64_t>(config.context, kv::kMaxTokens);
+  const int64_t affordable = affordable_tokens(geometry, options.memory_bytes, most, chunk);
+  QUIRE_TRY(const Window window,
+            resolve_window(config.context, options.context_tokens, affordable));
+
+  auto engine = std::unique_ptr<Engine>(new Engine(model, options, window, kernels));
+  std::vector<model::KvPlace> places;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    const kv::LayerPlace place = geometry.place(layer);
+    places.push_back({place.group, place.index});
+  }
+  QUIRE_TRY(engine->store_,
+            kv::KvStore::create(std::move(geometry),
+                                {.budget_bytes = options.memory_bytes, .static_reservation = {}}));
+  const model::TransformerOptions transformer{.max_rows = static_cast<int32_t>(chunk),
+                                              .policy = options.activations};
+  QUIRE_TRY(engine->transformer_, model::Transformer::create({.config = &model.config(),
+                                                              .weights = &model.weights(),
+                                                              .kernels = kernels,
+                                                              .threads = &engine->threads_,
+                                                              .places = std::move(places)},
+                                                             transformer));
+  return engine;
+}
+
+MemoryReport Engine::memory() const {
+  return {.weights = model_.weights_bytes(),
+          .kv = store_->stats().bytes_held,
+          .activation = transformer_->scratch_bytes() +
+                        static_cast<int64_t>(logits_.capacity() * sizeof(float))};
+}
+
+Sequence Engine::create_sequence() {
+  Sequence sequence;
+  sequence.cached_ = store_->create_sequence();
+  return sequence;
+}
+
+Sequence Engine::fork(const Sequence& sequence) {
+  Sequence twin;
+  twin.tokens_ = sequence.tokens_;
+  twin.cached_ = store_->fork(sequence.cached_);
+  return twin;
+}
+
+Result<void> Engine::truncate(Sequence& sequence, int64_t length) {
+  QUIRE_CHECK(length >= 0 && length <= sequence.length(), "a sequence cannot be truncated to more");
+  const auto kept = static_cast<size_t>(length);
+  if (options_.cache == CacheKind::kNone || store_->truncate(sequence.cached_, length).ok()) {
+    sequence.tokens_.resize(kept);
+    return {};
+  }
+  // Window pages that a query at `length` sees are gone: the kept tokens must run again.
+  Sequence fresh = create_sequence();
+  QUIRE_TRY_VOID(append(fresh, sequence.tokens().first(kept)));
+  sequence = std::move(fresh);
+  return {};
+}
+
+int64_t Engine::logit_rows(std::span<const StepItem> items) const {
+  int64_t rows = 0;
+  for (const StepItem& item : items) {
+    if (item.logits == StepItem::Logits::kAll) rows += static_cast<int64_t>(item.tokens.size());
+    if (item.logits == StepItem::Logits::kLast) ++rows;
+  }
+  return rows;
+}
+
+Result<void> Engine::check_step(std::span<const StepItem> items) const {
+  int64_t rows = 0;
+  for (const StepItem& item : items) {
+    QUIRE_CHECK(!item.tokens.empty(), "a step appends at least one token to each sequence");
+    rows += static_cast<int64_t>(item.tokens.size());
+    const int64_t end = item.sequence->length() + static_cast<int64_t>(item.tokens.size());
+    if (end > window_.tokens) return check_fits(window_, end, 0);
+    for (const TokenId token : item.tokens) {
+      if (token.value >= 0 && token.value < model_.config().vocab) continue;
+      return Error{ErrorCode::kUsage, fmt::format("token {} is outside the vocabulary of {}",
+                                                  token.value, model_.config().vocab)};
+    }
+  }
+  if (options_.cache != CacheKind::kNone) QUIRE_CHECK_LE(rows, max_step_tokens());
+  return {};
+}
+
+Result<void> Engine::step(std::span<const StepItem> items, std::span<float> logits) {
+  QUIRE_TRY_VOID(check_step(items));
+  const auto vocab = static_cast<size_t>(model_.config().vocab);
+  QUIRE_CHECK_LE(static_cast<size_t>(logit_rows(items)) * vocab, logits.size());
+  if (options_.cache == CacheKind::kDynamic) {
+    QUIRE_TRY_VOID(step_cached(items, logits));
+  } else {
+    for (const StepItem& item : items) {
+      const size_t wanted = static_cast<size_t>(logit_rows({&item, 1})) * vocab;
+      QUIRE_TRY_VOID(step_uncached(item, logits.first(wanted)));
+      logits = logits.subspan(wanted);
+    }
+  }
+  for (const StepItem& item : items) {
+    item.sequence->tokens_.insert(item.sequence->tokens_.end(), item.tokens.begin(),
+                                  item.tokens.end());
+  }
+  return {};
+}
+
+Result<void> Engine::step_cached(std::span<const StepItem> items, std::span<float> logits) {
+  std::vector<CachedRun> runs;
+  for (const StepItem& item : items) {
+    runs.push_back({&item.sequence->cached_, item.tokens, item.logits});
+  }
+  return run_cached(runs, logits);
+}
+
+/// The reference: all tokens so far, from nothing, on pages that are dropped at the end.
+Result<void> Engine::step_uncached(const StepItem& item, std::span<float> logits) {
+  std::vector<TokenId> all = item.sequence->tokens_;
+  all.insert(all.end(), item.tokens.begin(), item.tokens.end());
+  const size_t fresh_from = item.sequence->tokens_.size();
+  const kv::KvSequence scratch = store_->create_sequence();
+  const auto chunk = static_cast<size_t>(max_step_tokens());
+  const auto vocab = static_cast<size_t>(model_.config().vocab);
+  std::span<const TokenId> rest(all);
+  size_t done = 0;
+  while (!rest.empty()) {
+    // A chunk ends where the new tokens begin, so that its rows are wanted wholly or not at all.
+    const size_t until = done < fresh_from ? fresh_from - done : rest.size();
+    const size_t take = std::min({chunk, rest.size(), until});
+    const bool last = take == rest.size();
+    StepItem::Logits wanted = StepItem::Logits::kNone;
+    if (done >= fresh_from && (last || item.logits == StepItem::Logits::kAll)) wanted = item.logits;
+    const CachedRun run{&scratch, rest.first(take), wanted};
+    QUIRE_TRY_VOID(run_cached({&run, 1}, logits));
+    if (wanted == StepItem::Logits::kAll) logits = logits.subspan(take * vocab);
+    rest = rest.subspan(take);
+    done += take;
+  }
+  return {};
+}
+
+Result<void> Engine::run_cached(std::span<const CachedRun> runs, std::span<float> logits) {
+  for (const CachedRun& run : runs) {
+    // Nothing is committed before all have room, so a refusal leaves every sequence as it was.
+    QUIRE_TRY_VOID(store_->reserve(*run.sequence, static_cast<int64_t>(run.tokens.size())));
+  }
+  const size_t num_groups = store_->geometry().groups().size();
+  std::vector<kernels::PagedKvView> views;
+  for (const CachedRun& run : runs) {
+    for (size_t g = 0; g < num_groups; ++g) {
+      views.push_back(store_->view(*run.sequence, static_cast<int32_t>(g)));
+    }
+  }
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> logit_rows;
+  std::vector<model::BatchSequence> parts;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const CachedRun& run = runs[i];
+    parts.push_back({.groups = std::span(views).subspan(i * num_groups, num_groups),
+                     .first_position = static_cast<int32_t>(store_->length(*run.sequence)),
+                     .num_rows = static_cast<int32_t>(run.tokens.size())});
+    const auto first = static_cast<int32_t>(tokens.size());
+    tokens.insert(tokens.end(), run.tokens.begin(), run.tokens.end());
+    const auto end = static_cast<int32_t>(tokens.size());
+    if (run.logits == StepItem::Logits::kLast) logit_rows.push_back(end - 1);
+    if (run.logits == StepItem::Logits::kAll) {
+      for (int32_t row = first; row < end; ++row) logit_rows.push_back(row);
+    }
+  }
+  transformer_->forward({.tokens = tokens, .sequences = parts, .logit_rows = logit_rows}, logits);
+  for (const CachedRun& run : runs) {
+    store_->commit(*run.sequence, static_cast<int64_t>(run.tokens.size()));
+  }
+  return {};
+}
+
+Result<std::span<const float>> Engine::append(Sequence& sequence, std::span<const TokenId> tokens,
+                                              const Progress& progress) {
+  QUIRE_CHECK(!tokens.empty(), "append() needs at least one token");
+  const auto total = static_cast<int64_t>(tokens.size());
+  if (sequence.length() + total > window_.tokens) {
+    return check_fits(window_, sequence.length() + total, 0).error();
+  }
+  logits_.resize(static_cast<size_t>(model_.config().vocab));
+  // Without a cache every step recomputes all, so the chunks are left to step_uncached().
+  const bool whole = options_.cache == CacheKind::kNone;
+  const size_t chunk = static_cast<size_t>(max_step_tokens());
+  while (!tokens.empty()) {
+    const size_t take = whole ? tokens.size() : std::min(chunk, tokens.size());
+    const StepItem item{
+        .sequence = &sequence,
+        .tokens = tokens.first(take),
+        .logits = take == tokens.size() ? StepItem::Logits::kLast : StepItem::Logits::kNone};
+    QUIRE_TRY_VOID(step({&item, 1}, logits_));
+    tokens = tokens.subspan(take);
+    const int64_t done = total - static_cast<int64_t>(tokens.size());
+    if (progress && !progress(done, total)) {
+      return Error{ErrorCode::kInterrupted, "interrupted while reading the prompt"};
+    }
+  }
+  return std::span<const float>(logits_);
+}
+
+Result<void> Engine::append_all_logits(Sequence& sequence, std::span<const TokenId> tokens,
+                                       const LogitsSink& sink) {
+  const auto vocab = static_cast<size_t>(model_.config().vocab);
+  const int64_t affordable = kLogitsBytes / static_cast<int64_t>(vocab * sizeof(float));
+  const auto chunk = static_cast<size_t>(std::clamp<int64_t>(affordable, 1, max_step_tokens()));
+  int64_t index = 0;
+  while (!tokens.empty()) {
+    const size_t take = std::min(chunk, tokens.size());
+    logits_.resize(take * vocab);
+    const StepItem item{
+        .sequence = &sequence, .tokens = tokens.first(take), .logits = StepItem::Logits::kAll};
+    QUIRE_TRY_VOID(step({&item, 1}, logits_));
+    for (size_t row = 0; row < take; ++row) {
+      QUIRE_TRY_VOID(sink(index++, std::span<const float>(logits_).subspan(row * vocab, vocab)));
+    }
+    tokens = tokens.subspan(take);
+  }
+  return {};
+}
+
+}  // namespace quire::engine

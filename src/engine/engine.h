@@ -1,0 +1,139 @@
+// engine.h: runs sequences of tokens through a model with their keys and values cached.
+//
+// Owns the KV store, the thread pool and the scratch; refers to a Model, which must outlive it. The
+// logits of a token depend on the model, the tokens before it, the activation policy and the KV
+// codec only (law 1). Every call does all it says or leaves the sequences as they were. Thread
+// rule: one thread at a time.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "engine/model.h"
+#include "engine/window.h"
+#include "kernels/kernel_set.h"
+#include "kv/kv_store.h"
+#include "model/transformer.h"
+
+namespace quire::engine {
+
+enum class CacheKind : uint8_t {
+  kDynamic,  // pages from a growing pool
+  kNone,     // recompute everything at every step: the reference
+};
+
+struct EngineOptions {
+  int32_t threads = 1;
+  std::optional<int64_t> context_tokens;  // absent: the trained length
+  CacheKind cache = CacheKind::kDynamic;
+  kv::KvCodecs kv;
+  kernels::ActivationPolicy activations = kernels::ActivationPolicy::kInt8;
+  int32_t prefill_chunk = 512;  // changes no bit
+  int64_t memory_bytes = 0;     // ceiling for keys, values and scratch together
+  std::string isa;              // empty: the fastest; else as QUIRE_ISA
+};
+
+/// A sequence's tokens with their cached keys and values. Move-only; returns its pages when
+/// destroyed. Must not outlive its Engine.
+class Sequence {
+ public:
+  Sequence(Sequence&&) = default;
+  Sequence& operator=(Sequence&&) = default;
+
+  std::span<const TokenId> tokens() const { return tokens_; }
+  int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+
+ private:
+  friend class Engine;
+  Sequence() = default;
+  std::vector<TokenId> tokens_;
+  kv::KvSequence cached_;
+};
+
+/// What one sequence does in a step.
+struct StepItem {
+  enum class Logits : uint8_t { kNone, kLast, kAll };
+  Sequence* sequence;
+  std::span<const TokenId> tokens;  // to append; not empty
+  Logits logits = Logits::kLast;
+};
+
+/// Where the memory of an engine went, in bytes.
+struct MemoryReport {
+  int64_t weights = 0;
+  int64_t kv = 0;          // pages held
+  int64_t activation = 0;  // scratch and logits
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> create(const Model& model, const EngineOptions& options);
+
+  const Model& model() const { return model_; }
+  const Window& window() const { return window_; }
+  CacheKind cache() const { return options_.cache; }
+  int32_t num_threads() const { return threads_.num_threads(); }
+  std::string_view isa() const { return kernels_->name; }
+  const kv::KvGeometry& geometry() const { return store_->geometry(); }
+  kv::KvStats kv_stats() const { return store_->stats(); }
+  MemoryReport memory() const;
+  /// Aborts if any page or byte is unaccounted for (law 3).
+  void check() const { store_->check(); }
+
+  Sequence create_sequence();
+  /// A second sequence with the same tokens on the same pages.
+  Sequence fork(const Sequence& sequence);
+  /// Forgets all tokens from `length` on. If pages that are needed there are gone (windows), the
+  /// kept tokens are prefilled again. Requires 0 <= length <= sequence.length().
+  Result<void> truncate(Sequence& sequence, int64_t length);
+
+  /// Most tokens of one step().
+  int32_t max_step_tokens() const { return transformer_->max_rows(); }
+  /// Appends to several sequences in one batch. `logits` receives [rows, vocab]: of each item's
+  /// last token or of all, in order. kDoesNotFit if a window or memory is exceeded.
+  Result<void> step(std::span<const StepItem> items, std::span<float> logits);
+
+  /// Tokens done of all; returns false to stop.
+  using Progress = std::function<bool(int64_t done, int64_t total)>;
+  /// Appends any number of tokens in chunks and returns the logits of the last, valid until the
+  /// next call. kInterrupted if `progress` said so: what was done until then stays.
+  Result<std::span<const float>> append(Sequence& sequence, std::span<const TokenId> tokens,
+                                        const Progress& progress = nullptr);
+  /// Appends and hands the logits of every token to `sink`, in order.
+  using LogitsSink = std::function<Result<void>(int64_t index, std::span<const float> logits)>;
+  Result<void> append_all_logits(Sequence& sequence, std::span<const TokenId> tokens,
+                                 const LogitsSink& sink);
+
+ private:
+  Engine(const Model& model, EngineOptions options, Window window,
+         const kernels::KernelSet* kernels);
+  int64_t logit_rows(std::span<const StepItem> items) const;
+  Result<void> check_step(std::span<const StepItem> items) const;
+  Result<void> step_cached(std::span<const StepItem> items, std::span<float> logits);
+  Result<void> step_uncached(const StepItem& item, std::span<float> logits);
+  /// Runs one chunk on pages; commits. The sequence's token list is the caller's business.
+  struct CachedRun {
+    const kv::KvSequence* sequence;
+    std::span<const TokenId> tokens;
+    StepItem::Logits logits;
+  };
+  Result<void> run_cached(std::span<const CachedRun> runs, std::span<float> logits);
+
+  const Model& model_;
+  const EngineOptions options_;
+  const Window window_;
+  const kernels::KernelSet* kernels_;
+  ThreadPool threads_;
+  std::unique_ptr<kv::KvStore> store_;
+  std::unique_ptr<model::Transformer> transformer_;
+  std::vector<float> logits_;  // grows to what append() needs
+};
+
+}  // namespace quire::engine

@@ -1,0 +1,70 @@
+// generate.h: one answer: prefill what is new of a prompt, then token after token until an end.
+//
+// Ends at an end-of-generation token, a stop string (found across token borders, never shown), the
+// wanted number of tokens, the window's end, or when the caller says so; what was generated until
+// then is always returned. Thread rule: as Engine.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/logprobs.h"
+#include "engine/sampler.h"
+
+namespace quire::engine {
+
+struct GenerateOptions {
+  SamplingOptions sampling;
+  std::optional<int64_t> max_tokens;  // absent: until a stop or the window's end
+  std::vector<std::string> stop;      // not empty strings
+  std::optional<int32_t> logprobs;    // absent: none; else this many alternatives a token
+  std::vector<TokenId> end_tokens;    // further ends of generation, beyond the tokenizer's
+};
+
+enum class FinishReason : uint8_t { kStop, kLength, kInterrupted };
+/// "stop", "length", "interrupted".
+std::string_view name(FinishReason reason);
+
+struct GeneratedLogprob {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;
+};
+
+struct GenerateTimings {
+  double prefill_ms = 0.0;
+  double ttft_ms = 0.0;         // start to first token
+  std::vector<double> gaps_ms;  // between tokens
+};
+
+struct Generated {
+  std::string text;             // whole characters; without end token and stop string
+  std::vector<TokenId> tokens;  // all that were chosen, an end token included
+  FinishReason finish = FinishReason::kStop;
+  std::string stop;  // the stop string or the end token's text; empty otherwise
+  std::vector<GeneratedLogprob> logprobs;
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt: not prefilled again
+  GenerateTimings timings;
+};
+
+struct GenerateEvents {
+  /// Prompt tokens read; return false to stop.
+  Engine::Progress on_prefill;
+  /// New text, whole characters that no stop string can claim; may be empty. Called once a token;
+  /// return false to stop.
+  std::function<bool(std::string_view)> on_text;
+};
+
+/// Continues `sequence` so that it holds `prompt` (keeping the tokens both have in common; the last
+/// prompt token always runs), then generates. Afterwards the sequence holds the prompt and all
+/// generated tokens but the last chosen one. kDoesNotFit if the prompt, or the prompt and
+/// `max_tokens`, exceed the window; nothing is changed then.
+Result<Generated> generate(Engine& engine, Sequence& sequence, std::span<const TokenId> prompt,
+                           const GenerateOptions& options, const GenerateEvents& events);
+
+}  // namespace quire::engine

@@ -1,0 +1,77 @@
+// model.h: a model loaded from its files: numbers, weights, tokenizer, chat template.
+//
+// Immutable after loading, so any number of engines and threads may share one. Everything the files
+// say about how to use the model (sampling defaults, ends of generation) is here too.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+#include "base/result.h"
+#include "context/chat_template.h"
+#include "context/tokenizer.h"
+#include "formats/model_files.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace quire::engine {
+
+/// What generation_config.json asks for; absent fields leave Quire's own defaults.
+struct SamplingDefaults {
+  std::optional<double> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repeat_penalty;
+};
+
+struct ModelOptions {
+  /// Jinja source that replaces the file's own template.
+  std::optional<std::string> chat_template;
+  model::LoadProgress progress;
+};
+
+/// Tokenizer, template and defaults of a model, without its weights.
+struct ModelText {
+  std::unique_ptr<context::Tokenizer> tokenizer;
+  std::optional<context::ChatTemplate> chat_template;
+  /// Why there is no template although the file holds one; empty otherwise.
+  std::string template_problem;
+  SamplingDefaults sampling;
+};
+
+/// Reads only what counting tokens needs: tokenizer files or a GGUF header.
+Result<ModelText> load_model_text(const formats::ModelFiles& files,
+                                  const std::optional<std::string>& chat_template);
+
+class Model {
+ public:
+  /// Loads everything. `files` is used during the call only.
+  static Result<std::unique_ptr<Model>> load(FileSystem& files, const std::string& path,
+                                             const ModelOptions& options);
+
+  const std::string& path() const { return path_; }
+  const model::ModelConfig& config() const { return config_; }
+  const model::Weights& weights() const { return weights_; }
+  const context::Tokenizer& tokenizer() const { return *text_.tokenizer; }
+  /// nullptr if the model has none that can be used.
+  const context::ChatTemplate* chat_template() const {
+    return text_.chat_template ? &*text_.chat_template : nullptr;
+  }
+  const std::string& template_problem() const { return text_.template_problem; }
+  const SamplingDefaults& sampling_defaults() const { return text_.sampling; }
+  int64_t weights_bytes() const { return weights_bytes_; }
+
+ private:
+  Model() = default;
+
+  std::string path_;
+  model::ModelConfig config_;
+  model::Weights weights_;
+  ModelText text_;
+  int64_t weights_bytes_ = 0;
+};
+
+}  // namespace quire::engine

@@ -1,0 +1,48 @@
+// prompt.h: what the user gave becomes the tokens that the model sees, part by part.
+//
+// Text from messages is inert: a control token spelled out in it stays text. The whole prompt is
+// tokenized as one text. Pure functions.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "context/chat_template.h"
+#include "context/tokenizer.h"
+
+namespace quire::engine {
+
+/// Where some tokens of a prompt came from: "template", "system", "message[2] user", "tools",
+/// "text".
+struct PromptPart {
+  std::string what;
+  int64_t tokens = 0;
+};
+
+struct Prompt {
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<PromptPart> parts;   // their tokens sum to tokens.size()
+  std::vector<std::string> notes;  // what was adapted or depends on the clock, one sentence each
+};
+
+enum class RawText : uint8_t {
+  kParse,  // control tokens spelled out in the text are parsed
+  kPlain,  // they are text
+};
+enum class AddSpecial : uint8_t {
+  kAsModel,  // BOS and EOS as the model expects them
+  kNone,
+};
+
+/// The template's text as it stands: no BOS beyond what the template prints, as in Hugging Face.
+Result<Prompt> chat_prompt(const context::Tokenizer& tokenizer,
+                           const context::ChatTemplate& chat_template,
+                           const context::ChatRequest& request);
+
+/// A text without a template.
+Prompt raw_prompt(const context::Tokenizer& tokenizer, std::string_view text, RawText raw,
+                  AddSpecial add_special);
+
+}  // namespace quire::engine
