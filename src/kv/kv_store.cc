@@ -16,23 +16,27 @@ int64_t used_tokens(const LayerGroup& group, const PageTable& table, int64_t len
   return length - std::max(first, group.first_kept(length));
 }
 
-/// Where the table's next page will start.
+/// Where the table's next page will start. A window of one token may have left nothing behind; its
+/// next page then starts in the middle, so that pages stay anchored at position 0.
 int64_t pages_end(const PageTable& table, int64_t length) {
-  return table.empty() ? length : table.end_position() + table.room();
+  if (table.empty()) return length - length % kPageTokens;
+  return table.end_position() + table.room();
 }
 
 /// Grows the table over `end`, first in the last page and then in the fresh ones.
 void grow(PageTable& table, int64_t length, int64_t end, std::vector<PageRef> fresh) {
   int64_t base = pages_end(table, length);
+  int64_t begin = table.empty() ? length : base;
   if (!table.empty()) table.extend_to(std::min(end, base));
   for (PageRef& page : fresh) {
     const auto position = static_cast<int32_t>(base);
     table.append({.page = std::move(page),
                   .stored_base = position,
                   .logical_base = position,
-                  .begin = 0,
+                  .begin = static_cast<int16_t>(begin - base),
                   .end = static_cast<int16_t>(std::min(kPageTokens, end - base))});
     base += kPageTokens;
+    begin = base;
   }
 }
 
@@ -194,7 +198,8 @@ Result<void> KvStore::truncate(const KvSequence& seq, int64_t length) {
   for (size_t g = 0; g < pools_.size(); ++g) {
     const LayerGroup& group = geometry_.groups()[g];
     const int64_t first = sequence.tables[g].first_position();
-    if (first > group.first_needed(length)) {
+    const int64_t needed = group.first_needed(length);
+    if (needed < length && needed < first) {
       return Error{ErrorCode::kUnsupported,
                    fmt::format("cannot roll the KV cache back from {} to {} tokens: the layers "
                                "with a window of {} tokens hold nothing before position {} any "

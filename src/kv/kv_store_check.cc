@@ -76,15 +76,12 @@ std::optional<std::string> KvStore::find_table_fault(const Sequence& sequence, s
     return fmt::format("ends at position {}, the sequence at {}", table.end_position(), end);
   }
   // After a rollback the one row that is kept beyond need may be gone.
-  const int64_t first_page = table.first_position() / kPageTokens;
-  if (first_page < group.first_kept(sequence.length) / kPageTokens ||
-      first_page > needed / kPageTokens) {
-    return fmt::format("starts at position {}, but {} is the first that is needed",
-                       table.first_position(), needed);
+  const int64_t first = table.first_position();
+  if (first > needed || first / kPageTokens < group.first_kept(sequence.length) / kPageTokens) {
+    return fmt::format("starts at position {}, but {} is the first that is needed", first, needed);
   }
   for (const PageTableEntry& entry : table.entries()) {
-    if (entry.begin != 0 || entry.logical_base % kPageTokens != 0 ||
-        entry.stored_base != entry.logical_base) {
+    if (entry.logical_base % kPageTokens != 0 || entry.stored_base != entry.logical_base) {
       return fmt::format("the page at position {} is moved or misaligned", entry.logical_base);
     }
     if (entry.end_position() > sequence.length && entry.page.is_shared()) {

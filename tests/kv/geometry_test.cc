@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,10 @@ struct Truth {
   int64_t bytes_per_token;
   int64_t fixed_bytes;
 };
+
+void PrintTo(const Truth& truth, std::ostream* out) {
+  *out << truth.model;
+}
 
 // Published sizes of f16 caches.
 const std::vector<Truth> kTruths = {
