@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/checked_math.h"
 
 namespace quire::engine {
@@ -48,6 +50,20 @@ std::optional<double> number(const Json& json, std::string_view key) {
   return value != nullptr ? value->as_double() : std::nullopt;
 }
 
+/// The first control token of whatever the template puts after an answer.
+std::vector<TokenId> end_of_turn_tokens(const Tokenizer& tokenizer,
+                                        const ChatTemplate& chat_template) {
+  std::vector<TokenId> ends;
+  for (const std::string& text : chat_template.traits().after_answer) {
+    const std::vector<TokenId> ids = tokenizer.encode(text, context::Special::kParse);
+    const auto first =
+        std::ranges::find_if(ids, [&](TokenId id) { return tokenizer.is_control(id); });
+    if (first != ids.end() && std::ranges::count(ends, *first) == 0) ends.push_back(*first);
+  }
+  std::ranges::sort(ends);
+  return ends;
+}
+
 SamplingDefaults read_sampling(const Json& json) {
   SamplingDefaults d;
   const Json* samples = json.find("do_sample");
@@ -83,6 +99,11 @@ Result<ModelText> load_model_text(const ModelFiles& files,
   if (files.generation_config() != nullptr)
     text.sampling = read_sampling(*files.generation_config());
   return text;
+}
+
+bool Model::is_end_of_generation(TokenId token) const {
+  return tokenizer().is_end_of_generation(token) ||
+         std::ranges::binary_search(text_.end_of_turn, token);
 }
 
 Result<std::unique_ptr<Model>> Model::load(FileSystem& file_system, const std::string& path,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
 #include "base/result.h"
@@ -40,6 +41,8 @@ struct ModelText {
   /// Why there is no template although the file holds one; empty otherwise.
   std::string template_problem;
   SamplingDefaults sampling;
+  /// Ends of an answer that only the template knows, ascending.
+  std::vector<TokenId> end_of_turn;
 };
 
 /// Reads only what counting tokens needs: tokenizer files or a GGUF header.
@@ -62,6 +65,9 @@ class Model {
   }
   const std::string& template_problem() const { return text_.template_problem; }
   const SamplingDefaults& sampling_defaults() const { return text_.sampling; }
+  /// Tokens at which an answer ends: those the tokenizer names, and what the template puts after an
+  /// assistant's turn.
+  bool is_end_of_generation(TokenId token) const;
   int64_t weights_bytes() const { return weights_bytes_; }
 
  private:

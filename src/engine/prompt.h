@@ -3,6 +3,7 @@
 // Text from messages is inert: a control token spelled out in it stays text. The whole prompt is
 // tokenized as one text. Pure functions.
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,10 +37,17 @@ enum class AddSpecial : uint8_t {
   kNone,
 };
 
-/// The template's text as it stands: no BOS beyond what the template prints, as in Hugging Face.
+/// A beginning of a rendered prompt whose tokens are settled already.
+struct KnownBeginning {
+  std::string_view text;
+  std::span<const TokenId> tokens;
+};
+
+/// The template's text as it stands: no BOS beyond what the template prints, as in Hugging Face. If
+/// it starts with `known.text`, those bytes are `known.tokens` and only the rest is tokenized.
 Result<Prompt> chat_prompt(const context::Tokenizer& tokenizer,
                            const context::ChatTemplate& chat_template,
-                           const context::ChatRequest& request);
+                           const context::ChatRequest& request, const KnownBeginning& known = {});
 
 /// A text without a template.
 Prompt raw_prompt(const context::Tokenizer& tokenizer, std::string_view text, RawText raw,
