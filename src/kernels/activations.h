@@ -1,9 +1,9 @@
 // activations.h: rows of activations in the forms that matrix products take.
 //
 // Weights of 32-element blocks meet int8 activations quantized per 32 (scale d and d*sum(q), f32);
-// K-quants meet int8 per 256 with int16 sums of 16; floats meet f32. Each row is quantized by itself,
-// round half to even, so that a token's numbers never depend on its neighbours in the batch.
-// Not thread-safe, but different rows may be filled from different threads.
+// K-quants meet int8 per 256 with int16 sums of 16; floats meet f32. Each row is quantized by
+// itself, round half to even, so that a token's numbers never depend on its neighbours in the
+// batch. Not thread-safe, but different rows may be filled from different threads.
 #pragma once
 #include <cstdint>
 
@@ -20,20 +20,21 @@ enum class ActivationPolicy : uint8_t {
 };
 
 struct ActivationBlock {
-  float scale;  // d = max|x| / 127
-  float sum;    // d * sum(q)
+  float scale;    // d = max|x| / 127
+  float sum;      // d * sum(q)
+  int32_t total;  // sum(q)
 };
 
 /// The forms of one set of rows; a null pointer means that form was not made.
 struct ActivationView {
   int64_t num_rows = 0;
   int64_t cols = 0;
-  const float* f32 = nullptr;               // [num_rows, cols]
-  const int8_t* q32 = nullptr;              // [num_rows, cols]
+  const float* f32 = nullptr;                 // [num_rows, cols]
+  const int8_t* q32 = nullptr;                // [num_rows, cols]
   const ActivationBlock* blocks32 = nullptr;  // [num_rows, cols / 32]
-  const int8_t* q256 = nullptr;             // [num_rows, cols]
-  const float* scales256 = nullptr;         // [num_rows, cols / 256]
-  const int16_t* sums16 = nullptr;          // [num_rows, cols / 16]: sum of q256 per 16
+  const int8_t* q256 = nullptr;               // [num_rows, cols]
+  const float* scales256 = nullptr;           // [num_rows, cols / 256]
+  const int16_t* sums16 = nullptr;            // [num_rows, cols / 16]: sum of q256 per 16
 };
 
 /// Which forms a product with weights of `type` needs.
@@ -46,13 +47,14 @@ class Activations {
   Activations() = default;
   static Result<Activations> allocate(int64_t max_rows, int64_t cols);
 
-  float* f32() { return f32_.as<float>().data(); }
-  int8_t* q32() { return q32_.as<int8_t>().data(); }
-  ActivationBlock* blocks32() { return blocks32_.as<ActivationBlock>().data(); }
-  int8_t* q256() { return q256_.as<int8_t>().data(); }
-  float* scales256() { return scales256_.as<float>().data(); }
-  int16_t* sums16() { return sums16_.as<int16_t>().data(); }
-  int64_t cols() const { return cols_; }
+  // Out of line, because per-ISA files call them (simd/README.md).
+  float* f32();                 // [max_rows, cols]
+  int8_t* q32();                // [max_rows, cols]; null unless cols is a multiple of 32
+  ActivationBlock* blocks32();  // [max_rows, cols / 32]
+  int8_t* q256();               // [max_rows, cols]; null unless cols is a multiple of 256
+  float* scales256();           // [max_rows, cols / 256]
+  int16_t* sums16();            // [max_rows, cols / 16]
+  int64_t cols() const;
   int64_t bytes() const;
 
   ActivationView view(int64_t num_rows);

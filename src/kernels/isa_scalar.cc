@@ -6,5 +6,6 @@
 #include "kernels/impl/elementwise.inl"
 #include "kernels/impl/attention.inl"
 #include "kernels/impl/store_kv.inl"
+#include "kernels/impl/dot_scalar.inl"
 #include "kernels/impl/matmul.inl"
 #include "kernels/impl/kernel_table.inl"

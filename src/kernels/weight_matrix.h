@@ -2,8 +2,8 @@
 //
 // One lane of a vector is one output row, so a dot product needs no horizontal sum and has the same
 // order, hence the same bits, on every instruction set. Bytes are those of the file, reordered: a
-// panel holds 16 rows for all columns, block by block (layouts: kernels/panel_layout.h). Rows are padded
-// with zeros to a multiple of 16. Immutable after packing; readable from any thread.
+// panel holds 16 rows for all columns, block by block (layouts: kernels/panel_layout.h). Rows are
+// padded with zeros to a multiple of 16. Immutable after packing; readable from any thread.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,6 +12,7 @@
 #include "base/element_type.h"
 #include "base/huge_buffer.h"
 #include "base/result.h"
+#include "kernels/paged_kv_view.h"
 
 namespace quire::kernels {
 
@@ -21,9 +22,9 @@ class WeightMatrix {
  public:
   WeightMatrix() = default;
 
-  /// Packs `rows` x `cols` numbers stored row by row as in the file. `source_row(r)` names the file's
-  /// row that becomes row r (nullptr: the same). Requires `stored` to be exactly that large and cols a
-  /// multiple of the type's block. Fails only if memory is refused.
+  /// Packs `rows` x `cols` numbers stored row by row as in the file. `source_row(r)` names the
+  /// file's row that becomes row r (nullptr: the same). Requires `stored` to be exactly that large
+  /// and cols a multiple of the type's block. Fails only if memory is refused.
   struct Source {
     ElementType type;
     int64_t rows;
@@ -33,17 +34,18 @@ class WeightMatrix {
   };
   static Result<WeightMatrix> pack(const Source& source);
 
-  ElementType type() const { return type_; }
-  int64_t rows() const { return rows_; }
-  int64_t cols() const { return cols_; }
+  // Never out of line, because per-ISA files call them (simd/README.md).
+  QUIRE_ALWAYS_INLINE ElementType type() const { return type_; }
+  QUIRE_ALWAYS_INLINE int64_t rows() const { return rows_; }
+  QUIRE_ALWAYS_INLINE int64_t cols() const { return cols_; }
   int64_t num_panels() const { return (rows_ + kPanelRows - 1) / kPanelRows; }
   /// Bytes of memory held.
   int64_t bytes() const { return static_cast<int64_t>(panels_.size()); }
   bool empty() const { return rows_ == 0; }
 
   /// Panel p. // [panel_bytes]
-  const std::byte* panel(int64_t p) const { return panels_.data() + p * panel_bytes_; }
-  int64_t panel_bytes() const { return panel_bytes_; }
+  const std::byte* panel(int64_t p) const;
+  QUIRE_ALWAYS_INLINE int64_t panel_bytes() const { return panel_bytes_; }
 
  private:
   ElementType type_ = ElementType::F32;

@@ -1,0 +1,115 @@
+#include "kernels/file_block.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace quire::kernels {
+namespace {
+
+uint16_t read_u16(const uint8_t* p) {
+  uint16_t value = 0;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+
+/// Byte j of 16 holds columns j (low nibble) and j + 16.
+void read_nibbles_32(const uint8_t* packed, uint8_t* codes) {
+  for (int j = 0; j < 16; ++j) {
+    codes[j] = packed[j] & 15;
+    codes[j + 16] = packed[j] >> 4;
+  }
+}
+
+/// Bit j of the 32 is the fifth bit of column j.
+void add_fifth_bits_32(const uint8_t* bits, uint8_t* codes) {
+  for (int j = 0; j < 32; ++j) {
+    codes[j] = static_cast<uint8_t>(codes[j] | (bits[j / 8] >> (j % 8) & 1) << 4);
+  }
+}
+
+/// 64 columns a run: byte j of 32 holds columns j (low nibble) and j + 32.
+void read_nibbles_256(const uint8_t* packed, uint8_t* codes) {
+  for (int run = 0; run < 4; ++run) {
+    for (int j = 0; j < 32; ++j) {
+      const uint8_t both = packed[32 * run + j];
+      codes[64 * run + j] = both & 15;
+      codes[64 * run + 32 + j] = both >> 4;
+    }
+  }
+}
+
+/// Bit s of byte j is the fifth bit of column 32 s + j.
+void add_fifth_bits_256(const uint8_t* bits, uint8_t* codes) {
+  for (int s = 0; s < 8; ++s) {
+    for (int j = 0; j < 32; ++j) {
+      uint8_t& code = codes[32 * s + j];
+      code = static_cast<uint8_t>(code | (bits[j] >> s & 1) << 4);
+    }
+  }
+}
+
+/// Eight 6-bit scales and eight 6-bit minimums in 12 bytes: the last four of each have their low
+/// four bits in bytes 8..11 and their top two bits on top of the first four.
+void read_scales_and_mins(const uint8_t* packed, FileBlock& block) {
+  for (int s = 0; s < 4; ++s) {
+    block.scales[s] = packed[s] & 63;
+    block.mins[s] = packed[s + 4] & 63;
+    block.scales[s + 4] = static_cast<uint8_t>((packed[s + 8] & 15) | (packed[s] >> 6) << 4);
+    block.mins[s + 4] = static_cast<uint8_t>((packed[s + 8] >> 4) | (packed[s + 4] >> 6) << 4);
+  }
+}
+
+void read_q6_k(const uint8_t* p, FileBlock& block) {
+  const uint8_t* low = p;
+  const uint8_t* high = p + 128;
+  for (int half = 0; half < 2; ++half, low += 64, high += 32) {
+    uint8_t* codes = block.codes + 128 * half;
+    for (int j = 0; j < 32; ++j) {
+      codes[j] = static_cast<uint8_t>((low[j] & 15) | (high[j] & 3) << 4);
+      codes[j + 32] = static_cast<uint8_t>((low[j + 32] & 15) | (high[j] >> 2 & 3) << 4);
+      codes[j + 64] = static_cast<uint8_t>((low[j] >> 4) | (high[j] >> 4 & 3) << 4);
+      codes[j + 96] = static_cast<uint8_t>((low[j + 32] >> 4) | (high[j] >> 6 & 3) << 4);
+    }
+  }
+  std::memcpy(block.scales, p + 192, 16);
+  block.d = read_u16(p + 208);
+}
+
+}  // namespace
+
+void read_file_block(ElementType type, const std::byte* stored, FileBlock& block) {
+  const auto* p = reinterpret_cast<const uint8_t*>(stored);
+  if (type == ElementType::Q6_K) return read_q6_k(p, block);
+  block.d = read_u16(p);
+  switch (type) {
+    case ElementType::Q8_0:
+      std::memcpy(block.codes, p + 2, 32);
+      return;
+    case ElementType::Q4_0:
+      return read_nibbles_32(p + 2, block.codes);
+    case ElementType::Q4_1:
+      block.m = read_u16(p + 2);
+      return read_nibbles_32(p + 4, block.codes);
+    case ElementType::Q5_0:
+      read_nibbles_32(p + 6, block.codes);
+      return add_fifth_bits_32(p + 2, block.codes);
+    case ElementType::Q5_1:
+      block.m = read_u16(p + 2);
+      read_nibbles_32(p + 8, block.codes);
+      return add_fifth_bits_32(p + 4, block.codes);
+    case ElementType::Q4_K:
+      block.m = read_u16(p + 2);
+      read_scales_and_mins(p + 4, block);
+      return read_nibbles_256(p + 16, block.codes);
+    case ElementType::Q5_K:
+      block.m = read_u16(p + 2);
+      read_scales_and_mins(p + 4, block);
+      read_nibbles_256(p + 48, block.codes);
+      return add_fifth_bits_256(p + 16, block.codes);
+    default:
+      QUIRE_CHECK(false, "the type has no quantized blocks");
+  }
+}
+
+}  // namespace quire::kernels

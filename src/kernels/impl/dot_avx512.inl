@@ -1,0 +1,143 @@
+// dot_avx512.inl: the integer products with AVX-512 VNNI; vocabulary as in dot_scalar.inl.
+//
+// vpdpbusd multiplies unsigned codes with signed activations and adds four products into int32, so
+// nothing can saturate. Int8 weights become w + 128, and the sum starts at -128 * sum(q).
+
+#include "kernels/activations.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+constexpr int kStripRows = 16;
+constexpr int kTileTokens = 4;
+constexpr int kTilePanels = 2;
+constexpr int kGemvPanels = 2;
+constexpr int kFloatTokens = 8;
+constexpr int kFloatPanels = 2;
+
+using Strip = F32x16;
+using StripInt = I32x16;
+
+QUIRE_ALWAYS_INLINE Strip zero_strip() {
+  return zero();
+}
+QUIRE_ALWAYS_INLINE Strip broadcast_strip(float x) {
+  return broadcast(x);
+}
+QUIRE_ALWAYS_INLINE Strip load_strip(const float* p) {
+  return load(p);
+}
+QUIRE_ALWAYS_INLINE Strip load_strip_half(const uint16_t* p) {
+  return load_half(p);
+}
+QUIRE_ALWAYS_INLINE Strip load_strip_bfloat(const uint16_t* p) {
+  return load_bfloat(p);
+}
+
+struct Quad {
+  __m512i v;
+};
+QUIRE_ALWAYS_INLINE Quad load_quad(const int8_t* p) {
+  int32_t four = 0;
+  __builtin_memcpy(&four, p, 4);
+  return {_mm512_set1_epi32(four)};
+}
+
+struct Pair {
+  __m512i even, odd;
+};
+
+/// Bits [from, from + count) of every byte to bits [4, 4 + count).
+template <int kCount>
+QUIRE_ALWAYS_INLINE __m512i high_bits(__m512i plane, int from) {
+  const __m512i mask = _mm512_set1_epi8(kCount == 1 ? 0x10 : 0x30);
+  const __m512i moved = from < 4 ? _mm512_slli_epi16(plane, static_cast<unsigned>(4 - from))
+                                 : _mm512_srli_epi16(plane, static_cast<unsigned>(from - 4));
+  return _mm512_and_si512(moved, mask);
+}
+
+template <int kBits>
+QUIRE_ALWAYS_INLINE Pair load_pair(const std::byte* codes, const std::byte* high, int pair) {
+  if constexpr (kBits == 8) {
+    const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+    return {_mm512_xor_si512(_mm512_loadu_si512(codes + 128 * pair), flip),
+            _mm512_xor_si512(_mm512_loadu_si512(codes + 128 * pair + 64), flip)};
+  } else {
+    const __m512i low = _mm512_set1_epi8(15);
+    const __m512i both = _mm512_loadu_si512(codes + 64 * pair);
+    Pair w{_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16(both, 4), low)};
+    if constexpr (kBits == 5) {
+      const __m512i plane = _mm512_loadu_si512(high);
+      w.even = _mm512_or_si512(w.even, high_bits<1>(plane, 2 * pair));
+      w.odd = _mm512_or_si512(w.odd, high_bits<1>(plane, 2 * pair + 1));
+    }
+    if constexpr (kBits == 6) {
+      const __m512i plane = _mm512_loadu_si512(high + 64 * (pair / 2));
+      w.even = _mm512_or_si512(w.even, high_bits<2>(plane, 4 * (pair % 2)));
+      w.odd = _mm512_or_si512(w.odd, high_bits<2>(plane, 4 * (pair % 2) + 2));
+    }
+    return w;
+  }
+}
+
+template <int kBits>
+struct GroupSum {
+  __m512i sum;
+  QUIRE_ALWAYS_INLINE void start(const ActivationBlock& block) {
+    sum = kBits == 8 ? _mm512_set1_epi32(-128 * block.total) : _mm512_setzero_si512();
+  }
+  QUIRE_ALWAYS_INLINE void add(int, const Pair& w, Quad even, Quad odd) {
+    sum = _mm512_dpbusd_epi32(sum, w.even, even.v);
+    sum = _mm512_dpbusd_epi32(sum, w.odd, odd.v);
+  }
+  QUIRE_ALWAYS_INLINE StripInt total() const { return {sum}; }
+};
+
+template <int kBits, int kSubColumns>
+struct ScaledSum {
+  __m512i sum;
+  __m512i products;
+  QUIRE_ALWAYS_INLINE void start() { sum = products = _mm512_setzero_si512(); }
+  QUIRE_ALWAYS_INLINE void add(int pair, const Pair& w, Quad even, Quad odd, StripInt scale) {
+    products = _mm512_dpbusd_epi32(products, w.even, even.v);
+    products = _mm512_dpbusd_epi32(products, w.odd, odd.v);
+    if ((pair + 1) % (kSubColumns / 8) != 0) return;
+    sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(products, scale.v));
+    products = _mm512_setzero_si512();
+  }
+  QUIRE_ALWAYS_INLINE StripInt total() const { return {sum}; }
+};
+
+QUIRE_ALWAYS_INLINE __m128i load_16_bytes(const std::byte* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+QUIRE_ALWAYS_INLINE StripInt load_scales(const std::byte* p) {
+  return {_mm512_cvtepu8_epi32(load_16_bytes(p))};
+}
+QUIRE_ALWAYS_INLINE StripInt load_signed_scales(const std::byte* p) {
+  return {_mm512_cvtepi8_epi32(load_16_bytes(p))};
+}
+
+struct ScalePair {
+  __m512i v;  // int16: even, odd of row 0, even, odd of row 1, ...
+};
+QUIRE_ALWAYS_INLINE ScalePair same_scale_twice(const std::byte* p) {
+  const __m512i once = load_scales(p).v;
+  return {_mm512_or_si512(once, _mm512_slli_epi32(once, 16))};
+}
+QUIRE_ALWAYS_INLINE ScalePair signed_scale_pair(const std::byte* p) {
+  const __m512i odd = _mm512_slli_epi32(load_signed_scales(p + 16).v, 16);
+  return {_mm512_mask_blend_epi16(0xAAAAAAAAu, load_signed_scales(p).v, odd)};
+}
+QUIRE_ALWAYS_INLINE void add_pair_products(StripInt& sum, ScalePair pair, const int16_t* sums16) {
+  int32_t two = 0;
+  __builtin_memcpy(&two, sums16, 4);
+  sum.v = _mm512_dpwssd_epi32(sum.v, pair.v, _mm512_set1_epi32(two));
+}
+QUIRE_ALWAYS_INLINE StripInt zero_ints() {
+  return {_mm512_setzero_si512()};
+}
+QUIRE_ALWAYS_INLINE StripInt minus_32_times(StripInt a, StripInt b) {
+  return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, 5))};
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

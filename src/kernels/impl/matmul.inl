@@ -1,0 +1,52 @@
+// matmul.inl: the product of packed weights and activations, by the weights' type.
+#include "kernels/dequantize.h"
+#include "kernels/kernel_set.h"
+#include "kernels/panel_layout.h"
+
+// clang-format off: each builds on the ones before
+#include "kernels/impl/matmul_float.inl"
+#include "kernels/impl/matmul_int8.inl"
+#include "kernels/impl/matmul_tile.inl"
+#include "kernels/impl/quantize.inl"
+// clang-format on
+
+namespace quire::kernels::QUIRE_ISA {
+
+static void matmul(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end) {
+  const ElementType type = args.weights->type();
+  switch (type) {
+    case ElementType::F32:
+      return float_matmul<ElementType::F32>(args, panel_begin, panel_end);
+    case ElementType::F16:
+      return float_matmul<ElementType::F16>(args, panel_begin, panel_end);
+    case ElementType::BF16:
+      return float_matmul<ElementType::BF16>(args, panel_begin, panel_end);
+    default:
+      break;
+  }
+  if (args.policy == ActivationPolicy::kF32) {
+    return float_matmul<ElementType::Q8_0>(args, panel_begin, panel_end);
+  }
+  switch (type) {
+    case ElementType::Q8_0:
+      return int8_matmul<ElementType::Q8_0>(args, panel_begin, panel_end);
+    case ElementType::Q4_0:
+      return int8_matmul<ElementType::Q4_0>(args, panel_begin, panel_end);
+    case ElementType::Q4_1:
+      return int8_matmul<ElementType::Q4_1>(args, panel_begin, panel_end);
+    case ElementType::Q5_0:
+      return int8_matmul<ElementType::Q5_0>(args, panel_begin, panel_end);
+    case ElementType::Q5_1:
+      return int8_matmul<ElementType::Q5_1>(args, panel_begin, panel_end);
+    case ElementType::Q4_K:
+      return int8_matmul<ElementType::Q4_K>(args, panel_begin, panel_end);
+    case ElementType::Q5_K:
+      return int8_matmul<ElementType::Q5_K>(args, panel_begin, panel_end);
+    case ElementType::Q6_K:
+      return int8_matmul<ElementType::Q6_K>(args, panel_begin, panel_end);
+    default:
+      return;
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

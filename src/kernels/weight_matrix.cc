@@ -1,0 +1,119 @@
+#include "kernels/weight_matrix.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "base/checked_math.h"
+#include "kernels/file_block.h"
+#include "kernels/panel_layout.h"
+
+namespace quire::kernels {
+namespace {
+
+/// Writes the codes of one row into the code plane of a group. // codes: [32]
+void place_codes(const PanelBlock& layout, const uint8_t* codes, int lane, std::byte* plane) {
+  auto* out = reinterpret_cast<uint8_t*>(plane) + 4 * lane;
+  if (layout.code_bits == 8) {
+    for (int quad = 0; quad < 8; ++quad) std::memcpy(out + kQuadBytes * quad, codes + 4 * quad, 4);
+    return;
+  }
+  for (int pair = 0; pair < 4; ++pair, out += kQuadBytes, codes += 8) {
+    for (int j = 0; j < 4; ++j) {
+      out[j] = static_cast<uint8_t>((codes[j] & 15) | (codes[j + 4] & 15) << 4);
+    }
+  }
+}
+
+/// Writes what is above the nibbles into the high plane of a group. // codes: [32]
+void place_high_bits(const PanelBlock& layout, const uint8_t* codes, int lane, std::byte* plane) {
+  const int bits = layout.code_bits - 4;
+  const int quads_a_byte = bits == 1 ? 8 : 4;
+  auto* out = reinterpret_cast<uint8_t*>(plane) + 4 * lane;
+  for (int column = 0; column < kGroupColumns; ++column) {
+    const int quad = column / 4;
+    uint8_t& byte = out[kQuadBytes * (quad / quads_a_byte) + column % 4];
+    byte = static_cast<uint8_t>(byte | (codes[column] >> 4) << bits * (quad % quads_a_byte));
+  }
+}
+
+void place_bytes(const uint8_t* values, int count, int lane, std::byte* plane) {
+  for (int s = 0; s < count; ++s) plane[16 * s + lane] = static_cast<std::byte>(values[s]);
+}
+
+/// Writes one row's block into its lane of a zeroed panel block.
+void place_block(const PanelBlock& layout, const FileBlock& block, int lane, std::byte* out) {
+  for (int group = 0; group < layout.columns / kGroupColumns; ++group) {
+    const uint8_t* codes = block.codes + kGroupColumns * group;
+    place_codes(layout, codes, lane, out + group * layout.group_code_bytes());
+    if (layout.high >= 0) {
+      place_high_bits(layout, codes, lane, out + layout.high + group * layout.group_high_bytes());
+    }
+  }
+  if (layout.scales >= 0) {
+    place_bytes(block.scales, layout.columns / layout.sub_columns, lane, out + layout.scales);
+  }
+  if (layout.mins >= 0) {
+    place_bytes(block.mins, layout.columns / layout.sub_columns, lane, out + layout.mins);
+  }
+  std::memcpy(out + layout.d + 2 * lane, &block.d, 2);
+  if (layout.m >= 0) std::memcpy(out + layout.m + 2 * lane, &block.m, 2);
+}
+
+void place_quantized_row(ElementType type, const std::byte* row, int64_t num_blocks, int lane,
+                         std::byte* panel) {
+  const PanelBlock layout = panel_block(type);
+  const int file_bytes = info(type).block_bytes;
+  FileBlock block;
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    read_file_block(type, row + b * file_bytes, block);
+    place_block(layout, block, lane, panel + b * layout.bytes);
+  }
+}
+
+template <class Element>
+void place_float_row(const std::byte* row, int64_t cols, int lane, std::byte* panel) {
+  std::byte* out = panel + static_cast<size_t>(lane) * sizeof(Element);
+  for (int64_t c = 0; c < cols; ++c) {
+    std::memcpy(out + c * kPanelRows * sizeof(Element), row + c * sizeof(Element), sizeof(Element));
+  }
+}
+
+void place_row(ElementType type, const std::byte* row, int64_t cols, int lane, std::byte* panel) {
+  if (type == ElementType::F32) return place_float_row<uint32_t>(row, cols, lane, panel);
+  if (!is_quantized(type)) return place_float_row<uint16_t>(row, cols, lane, panel);
+  place_quantized_row(type, row, cols / info(type).block_elements, lane, panel);
+}
+
+}  // namespace
+
+Result<WeightMatrix> WeightMatrix::pack(const Source& source) {
+  QUIRE_CHECK(source.rows >= 0 && source.cols >= 0, "a matrix has no negative sizes");
+  const auto elements = checked_mul(source.rows, source.cols);
+  QUIRE_CHECK(elements && stored_bytes(source.type, *elements) == source.stored.size(),
+              "the stored bytes are not those of the matrix");
+  QUIRE_CHECK_EQ(source.cols % info(source.type).block_elements, 0);
+
+  const PanelBlock layout = panel_block(source.type);
+  WeightMatrix matrix;
+  matrix.type_ = source.type;
+  matrix.rows_ = source.rows;
+  matrix.cols_ = source.cols;
+  matrix.panel_bytes_ = source.cols / layout.columns * layout.bytes;
+  QUIRE_TRY(matrix.panels_, HugeBuffer::allocate(matrix.num_panels() * matrix.panel_bytes_));
+
+  const auto row_bytes = static_cast<int64_t>(*stored_bytes(source.type, source.cols));
+  for (int64_t r = 0; r < source.rows; ++r) {
+    const int64_t from = source.source_row ? source.source_row(r) : r;
+    QUIRE_CHECK(from >= 0 && from < source.rows, "source_row names a row of the matrix");
+    place_row(source.type, source.stored.data() + from * row_bytes, source.cols,
+              static_cast<int>(r % kPanelRows),
+              matrix.panels_.data() + r / kPanelRows * matrix.panel_bytes_);
+  }
+  return matrix;
+}
+
+const std::byte* WeightMatrix::panel(int64_t p) const {
+  return panels_.data() + p * panel_bytes_;
+}
+
+}  // namespace quire::kernels
