@@ -96,6 +96,9 @@ Result<ModelText> load_model_text(const ModelFiles& files,
       text.template_problem = parsed.error().message;
     }
   }
+  if (text.chat_template) {
+    text.end_of_turn = end_of_turn_tokens(*text.tokenizer, *text.chat_template);
+  }
   if (files.generation_config() != nullptr)
     text.sampling = read_sampling(*files.generation_config());
   return text;
