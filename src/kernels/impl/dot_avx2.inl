@@ -5,7 +5,7 @@
 //   4 bits: 8 of them (8 * 2 * 15 * 127 = 30480), 5 bits: 4 (31496), 6 bits: 2 (32004), |int8|: 1
 //   (32512)
 // before one vpmaddwd widens them to int32.
-
+#pragma once
 #include "kernels/activations.h"
 
 namespace quire::kernels::QUIRE_ISA {

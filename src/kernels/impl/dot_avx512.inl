@@ -2,7 +2,7 @@
 //
 // vpdpbusd multiplies unsigned codes with signed activations and adds four products into int32, so
 // nothing can saturate. Int8 weights become w + 128, and the sum starts at -128 * sum(q).
-
+#pragma once
 #include "kernels/activations.h"
 
 namespace quire::kernels::QUIRE_ISA {

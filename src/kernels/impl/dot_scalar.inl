@@ -3,7 +3,7 @@
 // Strip: the rows that one accumulator covers (here a whole panel). Pair: the codes of two quads.
 // The vocabulary is the same in dot_avx2.inl and dot_avx512.inl; matmul_int8.inl is written over
 // it.
-
+#pragma once
 #include "kernels/activations.h"
 
 namespace quire::kernels::QUIRE_ISA {

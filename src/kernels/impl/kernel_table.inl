@@ -1,4 +1,5 @@
 // kernel_table.inl: the table of one instruction set; the only name of its file that others see.
+#pragma once
 #include "kernels/dequantize.h"
 #include "kernels/kernel_set.h"
 #include "kernels/kernel_tables.h"

@@ -3,6 +3,9 @@
 // Per output acc = fma(w, x, acc) over ascending columns, w as the format defines it. Quantized
 // weights are dequantized kChunkColumns columns of a panel at a time; between chunks the
 // accumulators rest in memory as the f32 that they are, so chunks do not change a bit.
+#pragma once
+#include "kernels/dequantize.h"
+#include "kernels/impl/matmul_tile.inl"
 
 namespace quire::kernels::QUIRE_ISA {
 

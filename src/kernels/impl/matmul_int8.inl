@@ -6,12 +6,10 @@
 //   K-quants     acc = fma(d * da, isum, acc);  acc = fma(-(dmin * da), imin, acc), where
 //                isum = sum over sub-blocks of scale * (codes . q), imin = sum of min * sum(q);
 //                Q6_K instead takes 32 * sum of scale * sum(q) from isum
+#pragma once
+#include "kernels/impl/matmul_tile.inl"
 
 namespace quire::kernels::QUIRE_ISA {
-
-QUIRE_ALWAYS_INLINE const uint16_t* halves(const std::byte* p) {
-  return reinterpret_cast<const uint16_t*>(p);
-}
 
 /// Reads ahead what one token's product will need, once for all strips of a panel.
 template <int kBytes, int R>

@@ -2,6 +2,9 @@
 //
 // A tile is R strips x T tokens, one f32 accumulator each, over all columns in ascending order. A
 // number therefore does not depend on which tile computed it.
+#pragma once
+#include "kernels/kernel_set.h"
+#include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -9,6 +12,10 @@ constexpr int kStripsAPanel = kPanelRows / kStripRows;
 constexpr int64_t kBlockTokens = 64;      // tokens that pass over a panel while it stays near
 constexpr int64_t kPrefetchBytes = 1024;  // how far ahead one token's product reads
 constexpr int kMaxStrips = 4;
+
+QUIRE_ALWAYS_INLINE const uint16_t* halves(const std::byte* p) {
+  return reinterpret_cast<const uint16_t*>(p);
+}
 
 /// Strips of the matrix, anywhere in it.
 struct StripSet {

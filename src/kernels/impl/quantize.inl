@@ -3,6 +3,8 @@
 // q = round half to even of x * (127 / max|x|), d = max|x| / 127. A block whose largest number is
 // below 2^-100 becomes zeros, so that 127 / max is finite. Infinities and NaNs give some int8 and
 // no fault.
+#pragma once
+#include "kernels/activations.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
