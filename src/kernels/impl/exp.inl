@@ -6,9 +6,9 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// e^x within 1 ulp for x in [-87.33, 88]: exactly 1 for 0, exactly 0 below ln(2^-126), so that no
-/// result is subnormal, and e^88 above. NaN stays NaN. x = n ln 2 + r with |r| <= ln(2)/2; ln 2 in
-/// two parts, polynomial from Cephes expf (S. Moshier).
+/// e^x within 1.1 ulp for x in [-87.33, 88]: exactly 1 for 0, exactly 0 below ln(2^-126), so that
+/// no result is subnormal, and e^88 above. NaN stays NaN. x = n ln 2 + r with |r| <= ln(2)/2; ln 2
+/// in two parts, polynomial from Cephes expf (S. Moshier).
 QUIRE_ALWAYS_INLINE F32x16 exp(F32x16 x) {
   const F32x16 y = min(broadcast(88.0f), x);
   // max takes its second operand for NaN: the integer below is always in range.
