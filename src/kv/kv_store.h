@@ -61,7 +61,7 @@ struct StaticReservation {
 
 struct KvStoreOptions {
   int64_t budget_bytes = 0;  // ceiling for the held pages of all groups together
-  std::optional<StaticReservation> static_reservation;  // absent: pages come from a growing pool
+  std::optional<StaticReservation> static_reservation = std::nullopt;  // absent: a growing pool
 };
 
 /// What reserve() would do: pure arithmetic over the page tables.
@@ -89,7 +89,7 @@ struct KvStats {
   int64_t bytes_budget = 0;
   int64_t num_sequences = 0;
   int64_t pages_copied = 0;  // by copy-on-write, since creation
-  std::vector<KvGroupStats> groups;
+  std::vector<KvGroupStats> groups = {};
 };
 
 class KvStore {

@@ -122,7 +122,8 @@ TEST(KvGeometry, KeepsLayersOfDifferentShapesApart) {
 
 TEST(KvGeometry, AgreesWithTheKernelsOnThePageOfEveryPublishedModel) {
   for (const Truth& truth : kTruths) {
-    for (const LayerGroup& group : geometry_of(truth.layers).groups()) {
+    const KvGeometry geometry = geometry_of(truth.layers);
+    for (const LayerGroup& group : geometry.groups()) {
       EXPECT_EQ(group.page_bytes(), group.shape().page_bytes()) << truth.model;
     }
   }

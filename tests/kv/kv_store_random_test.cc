@@ -51,7 +51,7 @@ std::vector<Config> configs() {
       {"Hybrid",
        {{1, 2, 100}, {1, 2, 0}, {1, 2, 100}},
        {Codec::BF16, Codec::F32},
-       22,
+       10,
        std::nullopt},
       {"Windows", {{1, 2, 2}, {1, 2, 64}, {1, 2, 65}, {1, 2, 200}}, {}, 20, std::nullopt},
       {"Static", {{1, 2, 0}, {1, 2, 70}}, {}, 60, StaticReservation{150, 2, 100}},
