@@ -5,6 +5,7 @@
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from transformers.utils import logging
 # Around page borders (64), window borders (32), and both ends.
 POSITIONS = [0, 1, 2, 7, 30, 31, 32, 33, 62, 63, 64, 65, 95, 96, 97, 127, 128, 129, 148, 149]
 
+
+CHUNK_ROWS = 64
 
 logging.disable_progress_bar()
 
@@ -28,6 +31,14 @@ def load_folder(folder: Path) -> torch.nn.Module:
     if problems:
         raise ValueError(f"{folder}: {problems}")
     return model.eval()
+
+
+@torch.no_grad()
+def logits_in_chunks(model: torch.nn.Module, tokens: list[int]) -> Iterator[torch.Tensor]:
+    """float32 [<= CHUNK_ROWS, vocab], over all tokens: a large vocabulary never stands in memory whole."""
+    hidden = model.model(torch.tensor([tokens]), use_cache=False).last_hidden_state[0]
+    for chunk in hidden.split(CHUNK_ROWS):
+        yield model.lm_head(chunk)
 
 
 @torch.no_grad()

@@ -10,8 +10,10 @@ import json
 import re
 
 import gguf
-from tokenizers import AddedToken, Regex, Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from gguf_tokenizer import pre_tokenizer
 
 CORPUS = [
     "A quire is a gathering of pages. The pages are folded together, sewn through the fold, and "
@@ -42,29 +44,6 @@ SMOLLM2_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 LLAMA3_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
                    "<|eot_id|>"]
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
-
-LLAMA3_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
-
-
-def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
-    """The pre-tokenizer that GGUF calls `name` in tokenizer.ggml.pre, as tokenizer.json spells it."""
-    if name == "gpt2":
-        return pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if name == "smollm":
-        return pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        )
-    split = {"llama-bpe": LLAMA3_SPLIT, "qwen2": QWEN2_SPLIT}[name]
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(split), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
 
 
 def for_model(pre: str, vocab_size: int) -> tuple[Tokenizer, dict]:
