@@ -1,11 +1,8 @@
 // matmul.inl: the product of packed weights and activations, by the weights' type.
 #pragma once
-#include "kernels/dequantize.h"
 #include "kernels/impl/matmul_float.inl"
 #include "kernels/impl/matmul_int8.inl"
 #include "kernels/impl/quantize.inl"
-#include "kernels/kernel_set.h"
-#include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
