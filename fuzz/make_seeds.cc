@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "formats/ggml_type.h"
 #include "formats/gguf_builder.h"
 #include "formats/safetensors_builder.h"
 
@@ -38,8 +39,13 @@ void make_gguf(SeedFolder seeds) {
                          .tensor({"t", {8}, 0, std::string(32, 't')})
                          .build());
   GgufBuilder types;
-  for (uint32_t type = 0; type < 43; ++type) {
-    types.tensor({"t" + std::to_string(type), {256}, type, std::string(2048, 't')});
+  for (uint32_t id = 0; id < 44; ++id) {
+    const GgmlType* type = find_ggml_type(id);
+    const bool known = type != nullptr && type->block_elements > 0;
+    types.tensor({"t" + std::to_string(id),
+                  {known ? type->block_elements : 1},
+                  id,
+                  std::string(known ? type->block_bytes : 1, 't')});
   }
   seeds.add("every_type", types.build());
   std::string nested;

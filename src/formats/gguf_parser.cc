@@ -147,8 +147,7 @@ class Parser {
 
   Result<GgufValue> read_key_value(uint64_t index) {
     GgufValue value;
-    QUIRE_TRY(value.key, read_name(fmt::format("metadata key {}", index)));
-    if (value.key.empty()) return bad("metadata key {} has no name", index);
+    QUIRE_TRY(value.key, read_name("metadata key", index));
     QUIRE_TRY(value.type, read_type(value.key));
     value.element_type = value.type;
     if (value.type == GgufType::kArray) {
@@ -171,14 +170,19 @@ class Parser {
     return cut_off(fmt::format("the value of key {}", printable(key)));
   }
 
-  Result<std::string_view> read_name(const std::string& of_what) {
+  Error cut_off_in_tensor(std::string_view tensor) const {
+    return cut_off(fmt::format("the description of tensor {}", printable(tensor)));
+  }
+
+  Result<std::string_view> read_name(std::string_view what, uint64_t index) {
     const auto length = reader_.read<uint64_t>();
     if (length && *length > kMaxNameBytes) {
-      return bad("the name of {} is {} bytes long, but at most {} are allowed", of_what, *length,
-                 kMaxNameBytes);
+      return bad("the name of {} {} is {} bytes long, but at most {} are allowed", what, index,
+                 *length, kMaxNameBytes);
     }
     const auto text = length ? reader_.take(*length) : std::nullopt;
-    if (!text) return cut_off("the name of " + of_what);
+    if (!text) return cut_off(fmt::format("the name of {} {}", what, index));
+    if (text->empty()) return bad("{} {} has no name", what, index);
     return as_text(*text);
   }
 
@@ -254,17 +258,15 @@ class Parser {
 
   Result<void> read_tensor(uint64_t index, uint64_t alignment) {
     TensorInfo tensor;
-    QUIRE_TRY(const std::string_view name, read_name(fmt::format("tensor {}", index)));
-    if (name.empty()) return bad("tensor {} has no name", index);
+    QUIRE_TRY(const std::string_view name, read_name("tensor", index));
     tensor.name = name;
-    const std::string shown = printable(name);
-    QUIRE_TRY(tensor.shape, read_shape(shown));
+    QUIRE_TRY(tensor.shape, read_shape(name));
     const auto type = reader_.read<uint32_t>();
     const auto offset = reader_.read<uint64_t>();
-    if (!type || !offset) return cut_off("the description of tensor " + shown);
+    if (!type || !offset) return cut_off_in_tensor(name);
     if (*offset % alignment != 0) {
-      return bad("tensor {} starts at offset {}, which is no multiple of the alignment {}", shown,
-                 *offset, alignment);
+      return bad("tensor {} starts at offset {}, which is no multiple of the alignment {}",
+                 printable(name), *offset, alignment);
     }
     QUIRE_TRY_VOID(set_type(tensor, *type));
     tensors_.push_back(std::move(tensor));
@@ -273,22 +275,23 @@ class Parser {
   }
 
   /// Slowest dimension first, while the file has it the other way round.
-  Result<std::vector<int64_t>> read_shape(const std::string& tensor) {
+  Result<std::vector<int64_t>> read_shape(std::string_view tensor) {
     const auto num_dims = reader_.read<uint32_t>();
-    if (!num_dims) return cut_off("the description of tensor " + tensor);
+    if (!num_dims) return cut_off_in_tensor(tensor);
     if (*num_dims == 0 || *num_dims > kMaxDims) {
-      return bad("tensor {} claims {} dimensions, but 1 to {} are possible", tensor, *num_dims,
-                 kMaxDims);
+      return bad("tensor {} claims {} dimensions, but 1 to {} are possible", printable(tensor),
+                 *num_dims, kMaxDims);
     }
     std::vector<int64_t> shape(*num_dims);
     std::optional<int64_t> elements = 1;
     for (size_t i = shape.size(); i-- > 0;) {
       const auto dim = reader_.read<uint64_t>();
-      if (!dim) return cut_off("the description of tensor " + tensor);
+      if (!dim) return cut_off_in_tensor(tensor);
       const auto fits = checked_cast<int64_t>(*dim);
       if (fits && *fits > 0 && elements) elements = checked_mul<int64_t>(*elements, *fits);
       if (!fits || *fits == 0 || !elements) {
-        return bad("tensor {} claims a dimension of {}, which is impossible", tensor, *dim);
+        return bad("tensor {} claims a dimension of {}, which is impossible", printable(tensor),
+                   *dim);
       }
       shape[i] = *fits;
     }
