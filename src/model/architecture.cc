@@ -13,7 +13,7 @@
 namespace quire::model {
 namespace {
 
-constexpr std::array<const Architecture*, 1> kAll = {&kLlama};
+constexpr std::array<const Architecture*, 2> kAll = {&kGemma3, &kLlama};
 
 Error unknown(std::string_view name) {
   std::string known;

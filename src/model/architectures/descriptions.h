@@ -4,6 +4,7 @@
 
 namespace quire::model {
 
+extern const Architecture kGemma3;
 extern const Architecture kLlama;
 
 }  // namespace quire::model
