@@ -78,7 +78,7 @@ struct KvGroupStats {
   int64_t page_bytes = 0;
   int64_t pages_held = 0;
   int64_t pages_free = 0;    // that the budget could still provide to this group alone
-  int64_t pages_cached = 0;  // free ones whose memory is kept: resident, not held
+  int64_t pages_cached = 0;  // free ones whose memory is kept: resident; held only when static
 };
 
 struct KvStats {

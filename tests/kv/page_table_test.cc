@@ -78,7 +78,9 @@ TEST_F(PageTableTest, SharesPagesWithItsFork) {
   EXPECT_TRUE(table.last_is_shared());
   EXPECT_EQ(pool_->num_held(), 3);
 
+  EXPECT_EQ(twin.spans().back().page, table.spans().back().page);
   twin.replace_last(std::move(*pool_->acquire_copy(twin.entries().back().page)));
+  EXPECT_NE(twin.spans().back().page, table.spans().back().page);
   EXPECT_FALSE(table.last_is_shared());
   EXPECT_FALSE(twin.last_is_shared());
   EXPECT_EQ(pool_->num_held(), 4);
