@@ -5,6 +5,7 @@
 // Holds a reference to its Tokenizer. Use one from one thread at a time.
 #pragma once
 #include <string>
+#include <utility>
 
 #include "context/tokenizer.h"
 

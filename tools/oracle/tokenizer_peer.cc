@@ -39,8 +39,8 @@ std::string answer(const context::Tokenizer& tokenizer, const Json& request) {
   const Json* plain = request.find("plain");
   if (text == nullptr || !text->is_string()) return R"({"error": "no text"})";
   const bool is_plain = plain != nullptr && plain->as_bool().value_or(false);
-  const auto ids = tokenizer.encode(
-      *text->as_string(), is_plain ? context::Special::kPlain : context::Special::kParse);
+  const auto ids = tokenizer.encode(*text->as_string(),
+                                    is_plain ? context::Special::kPlain : context::Special::kParse);
   Json reply;
   Json list(Json::Array{});
   for (const TokenId id : ids) list.push_back(int64_t{id.value});
