@@ -4,9 +4,9 @@
 // ascending. A batch of them walks the pages in order; each query's arithmetic is the same whatever
 // its batch:
 //
-//   page:   scores = q . K (fma over dimensions) -> softmax_page -> output += p . V (fma over
-//   slots) split:  4 pages, each split from a fresh softmax, then merged into the total in
-//   ascending order
+//   page   scores = q . K, fma over dimensions; weights = e^(scores - max);
+//          output += weights . V, fma over slots
+//   split  4 pages from a fresh softmax, then merged into the total, splits ascending
 //
 // Invisible slots contribute nothing, so pages that no query of the batch sees are passed over and
 // freed pages need not be there.
@@ -19,7 +19,6 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-inline constexpr int kBatchQueries = 48;
 inline constexpr int kBatchFloats = 6144;  // 48 queries of 128 dimensions, 24 of 256
 inline constexpr int kChunk = 64;          // dimensions converted at a time: 16 KiB of floats
 /// From here on a page is converted to floats once for all tiles, instead of once in each.
@@ -31,8 +30,9 @@ struct QueryBatch {
   int64_t dims;  // head_dim rounded up to 16; the padding is zero
   int64_t position[kBatchQueries];
   float* out[kBatchQueries];  // the total output, in the caller's memory // [head_dim]
-  Softmax split[kBatchQueries];
-  Softmax total[kBatchQueries];
+  Softmaxes split;
+  Softmaxes total;
+  float factor[kBatchQueries];             // by what the page at hand rescales the output
   alignas(64) float q[kBatchFloats];       // [count, dims], scaled
   alignas(64) float output[kBatchFloats];  // [count, dims], of the split
   alignas(64) float scores[kBatchQueries * kPageSlots];
@@ -79,17 +79,16 @@ static void load_queries(const PageCursor& at, int64_t row_begin, int64_t first,
     const int64_t head = int64_t{at.kv_head} * group + (first + i) % group;
     batch.position[i] = args.first_position + row;
     batch.out[i] = args.out + row * args.out_stride + head * head_dim;
-    batch.total[i] = {-FLT_MAX, 0.0f};
     const float* q = args.q + row * args.q_stride + head * head_dim;
     for (int32_t d = 0; d < head_dim; d += 16) {
-      const int n = head_dim - d < 16 ? head_dim - d : 16;
+      const int n = lanes_left(d, head_dim);
       store(batch.q + i * batch.dims + d, load_first(q + d, n) * broadcast(args.scale));
     }
   }
 }
 
 static void start_split(QueryBatch& batch) {
-  for (int i = 0; i < batch.count; ++i) batch.split[i] = {-FLT_MAX, 0.0f};
+  start_softmaxes(batch.split, batch.count);
   std::memset(batch.output, 0, sizeof(float) * static_cast<size_t>(batch.count * batch.dims));
 }
 
@@ -147,10 +146,9 @@ static void score_page(const PageCursor& at, ActiveQueries active, QueryBatch& b
   // Keys are rotated for the page's stored_base, and so is the query: both equal logical_base.
   const float* q = batch.q + active.begin * batch.dims;
   float* scores = batch.scores + active.begin * kPageSlots;
-  std::memset(scores, 0, sizeof(float) * static_cast<size_t>(rows * kPageSlots));
   if (sizeof(typename E::Stored) == sizeof(float) || rows < kConvertQueries) {
     multiply<E>({q, batch.dims, keys.here, keys.ahead, kPageSlots, shape.head_dim, kPageSlots,
-                 scores, kPageSlots},
+                 scores, kPageSlots, Start::kZero},
                 rows);
     return;
   }
@@ -158,13 +156,13 @@ static void score_page(const PageCursor& at, ActiveQueries active, QueryBatch& b
     const int32_t n = shape.head_dim - d < kChunk ? shape.head_dim - d : kChunk;
     convert<E>(keys.here + int64_t{d} * kPageSlots, kPageSlots, n, kPageSlots, batch.chunk);
     multiply<FloatElement>({q + d, batch.dims, batch.chunk, batch.chunk, kPageSlots, n, kPageSlots,
-                            scores, kPageSlots},
+                            scores, kPageSlots, d == 0 ? Start::kZero : Start::kKeep},
                            rows);
   }
 }
 
-/// output[i] += weights[i] . V for the active queries, over the slots that any of them sees: what
-/// lies in other slots is never read.
+/// output[i] = factor[i] output[i] + weights[i] . V for the active queries, over the slots that any
+/// of them sees: what lies in other slots is never read.
 template <class E>
 static void weigh_page(const PageCursor& at, ActiveQueries active, QueryBatch& batch) {
   const KvGroupShape& shape = at.args.kv->shape;
@@ -174,10 +172,11 @@ static void weigh_page(const PageCursor& at, ActiveQueries active, QueryBatch& b
   const int64_t slots = active.slots.end - active.slots.begin;
   const float* weights = batch.scores + active.begin * kPageSlots + active.slots.begin;
   float* output = batch.output + active.begin * batch.dims;
+  const float* factor = batch.factor + active.begin;
   const bool direct = sizeof(typename E::Stored) == sizeof(float) || rows < kConvertQueries;
   if (direct && shape.head_dim % 16 == 0) {
     multiply<E>({weights, kPageSlots, values.here + first_value, values.ahead + first_value,
-                 shape.head_dim, slots, shape.head_dim, output, batch.dims},
+                 shape.head_dim, slots, shape.head_dim, output, batch.dims, Start::kScaled, factor},
                 rows);
     return;
   }
@@ -185,7 +184,7 @@ static void weigh_page(const PageCursor& at, ActiveQueries active, QueryBatch& b
     const int32_t n = shape.head_dim - d < kChunk ? shape.head_dim - d : kChunk;
     convert<E>(values.here + first_value + d, shape.head_dim, slots, n, batch.chunk);
     multiply<FloatElement>({weights, kPageSlots, batch.chunk, batch.chunk, kChunk, slots, padded(n),
-                            output + d, batch.dims},
+                            output + d, batch.dims, Start::kScaled, factor},
                            rows);
   }
 }
@@ -223,9 +222,13 @@ static void attend_page(const PageCursor& at, QueryBatch& batch) {
       break;
   }
   for (int i = active.begin; i < active.end; ++i) {
-    softmax_page(batch.scores + i * kPageSlots, visible_slots(page, kv.window, batch.position[i]),
-                 batch.split[i], batch.output + i * batch.dims, batch.dims);
+    const SlotRange visible = visible_slots(page, kv.window, batch.position[i]);
+    if (visible.begin > 0 || visible.end < kPageSlots) {
+      hide_slots_outside(visible, batch.scores + i * kPageSlots);
+    }
   }
+  raise_maxima(batch.scores, active.begin, active.end, batch.split, batch.factor);
+  weigh_scores(batch.scores, active.begin, active.end, batch.split);
   switch (kv.shape.value) {
     case KvElement::F32:
       weigh_page<FloatElement>(at, active, batch);
@@ -251,18 +254,27 @@ static void clear_output(float* output, int32_t head_dim) {
   std::memset(output, 0, sizeof(float) * static_cast<size_t>(head_dim));
 }
 
+/// Merges the split's result into the total.
+static void merge_batch(QueryBatch& batch, int32_t head_dim) {
+  MergeFactors factors;
+  merge_softmaxes(batch.split, batch.count, batch.total, factors);
+  for (int i = 0; i < batch.count; ++i) {
+    merge_output(factors, i, batch.output + i * batch.dims, batch.out[i], head_dim);
+  }
+}
+
 static void attend_batch(PageCursor at, QueryBatch& batch) {
   const int32_t head_dim = at.args.kv->shape.head_dim;
   const int64_t last_position = batch.position[batch.count - 1];
+  start_softmaxes(batch.total, batch.count);
   for (int i = 0; i < batch.count; ++i) clear_output(batch.out[i], head_dim);
   while (at.index < at.num_pages && at.pages[at.index].logical_base <= last_position) {
     attend_split(at, split_of(at.pages[at.index]), batch);
-    for (int i = 0; i < batch.count; ++i) {
-      merge_softmax(batch.split[i], batch.output + i * batch.dims, batch.total[i], batch.out[i],
-                    head_dim);
-    }
+    merge_batch(batch, head_dim);
   }
-  for (int i = 0; i < batch.count; ++i) finish_softmax(batch.total[i], batch.out[i], head_dim);
+  for (int i = 0; i < batch.count; ++i) {
+    finish_output(batch.total.denominator[i], batch.out[i], head_dim);
+  }
 }
 
 static void attention(const AttentionArgs& args, int32_t kv_head, int64_t row_begin,
@@ -295,11 +307,12 @@ static void seek_split(PageCursor& at, int32_t split) {
 }
 
 /// A partial result: max, denominator and 14 zeros, then the output.
-static void store_partial(Softmax state, const float* output, int32_t head_dim, float* partial) {
+static void store_partial(const QueryBatch& batch, int i, int32_t head_dim, float* partial) {
   store(partial, zero());
-  partial[0] = state.max;
-  partial[1] = state.denominator;
-  std::memcpy(partial + 16, output, sizeof(float) * static_cast<size_t>(head_dim));
+  partial[0] = batch.split.max[i];
+  partial[1] = batch.split.denominator[i];
+  std::memcpy(partial + 16, batch.output + i * batch.dims,
+              sizeof(float) * static_cast<size_t>(head_dim));
 }
 
 static void attention_split(const AttentionArgs& args, int32_t kv_head, int64_t row, int32_t split,
@@ -314,10 +327,33 @@ static void attention_split(const AttentionArgs& args, int32_t kv_head, int64_t 
     load_queries(at, row, first, count, batch);
     seek_split(at, split);
     attend_split(at, split, batch);
-    for (int64_t i = 0; i < count; ++i) {
-      store_partial(batch.split[i], batch.output + i * batch.dims, head_dim,
-                    partial + (first + i) * attention_partial_floats(head_dim));
+    for (int i = 0; i < batch.count; ++i) {
+      store_partial(batch, i, head_dim, partial + (first + i) * attention_partial_floats(head_dim));
     }
+  }
+}
+
+/// Merges the splits of `count` query heads of a group. // out: [count, head_dim]
+static void merge_heads(const float* partials, int64_t partial_stride, int32_t num_splits,
+                        int count, int32_t head_dim, float* out) {
+  Softmaxes split;
+  Softmaxes total;
+  MergeFactors factors;
+  start_softmaxes(total, count);
+  for (int i = 0; i < count; ++i) clear_output(out + int64_t{i} * head_dim, head_dim);
+  for (int32_t s = 0; s < num_splits; ++s, partials += partial_stride) {
+    const auto partial = [&](int i) { return partials + i * attention_partial_floats(head_dim); };
+    for (int i = 0; i < count; ++i) {
+      split.max[i] = partial(i)[0];
+      split.denominator[i] = partial(i)[1];
+    }
+    merge_softmaxes(split, count, total, factors);
+    for (int i = 0; i < count; ++i) {
+      merge_output(factors, i, partial(i) + 16, out + int64_t{i} * head_dim, head_dim);
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    finish_output(total.denominator[i], out + int64_t{i} * head_dim, head_dim);
   }
 }
 
@@ -325,15 +361,12 @@ static void attention_merge(const AttentionArgs& args, int32_t kv_head, int64_t 
                             int32_t num_splits, const float* partials) {
   const int32_t head_dim = args.kv->shape.head_dim;
   const int64_t group = args.num_heads / args.kv->shape.num_kv_heads;
-  for (int64_t g = 0; g < group; ++g) {
-    float* out = args.out + row * args.out_stride + (kv_head * group + g) * head_dim;
-    Softmax total{-FLT_MAX, 0.0f};
-    clear_output(out, head_dim);
-    for (int64_t s = 0; s < num_splits; ++s) {
-      const float* partial = partials + (s * group + g) * attention_partial_floats(head_dim);
-      merge_softmax({partial[0], partial[1]}, partial + 16, total, out, head_dim);
-    }
-    finish_softmax(total, out, head_dim);
+  const int64_t partial_floats = attention_partial_floats(head_dim);
+  float* out = args.out + row * args.out_stride + kv_head * group * head_dim;
+  for (int64_t first = 0; first < group; first += kBatchQueries) {
+    const int64_t count = group - first < kBatchQueries ? group - first : kBatchQueries;
+    merge_heads(partials + first * partial_floats, group * partial_floats, num_splits,
+                static_cast<int>(count), head_dim, out + first * head_dim);
   }
 }
 

@@ -1,20 +1,32 @@
-// attention_softmax.inl: the online softmax of one page, and the merging of partial softmaxes.
+// attention_softmax.inl: online softmaxes of several queries side by side, and their merging.
 //
 // A running softmax is (max, denominator, output), the latter two relative to e^max. It starts at
-// (-FLT_MAX, 0, 0), not at -inf, so that nothing visible yet never means NaN.
-// // Milakov and Gimelshein, arXiv:1805.02867
+// (-FLT_MAX, 0, 0), not at -inf, so that nothing visible yet never means NaN. Slots that a query
+// does not see have score -inf: exp makes them exactly 0. Queries share vectors only lane by lane,
+// so that none depends on the others. // Milakov and Gimelshein, arXiv:1805.02867
 #pragma once
 #include <cfloat>
+#include <cmath>
 
 #include "kernels/impl/exp.inl"
+#include "kernels/impl/lanes.inl"
 #include "kernels/paged_kv_view.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
-struct Softmax {
-  float max;
-  float denominator;
+inline constexpr int kBatchQueries = 48;
+
+struct Softmaxes {
+  float max[kBatchQueries];
+  float denominator[kBatchQueries];
 };
+
+static void start_softmaxes(Softmaxes& state, int count) {
+  for (int i = 0; i < count; ++i) {
+    state.max[i] = -FLT_MAX;
+    state.denominator[i] = 0.0f;
+  }
+}
 
 /// Slots [begin, end) of a page; none if end <= begin.
 struct SlotRange {
@@ -22,61 +34,90 @@ struct SlotRange {
   int end;
 };
 
-QUIRE_ALWAYS_INLINE float exp_of(float x) {
-  float lanes[16];
-  store(lanes, exp(broadcast(x)));
-  return lanes[0];
+/// Makes the scores of all other slots of a page -inf.
+static void hide_slots_outside(SlotRange visible, float* scores) {
+  for (int i = 0; i < kPageSlots; i += 16) {
+    const Mask16 seen = lanes_between(visible.begin - i, visible.end - i);
+    store(scores + i, select(seen, load(scores + i), broadcast(-INFINITY)));
+  }
 }
 
-/// Turns the scores of a page into weights: p = e^(score - new max), exactly 0 where not visible.
-/// Rescales the denominator and `output` [dims, a multiple of 16] to the new max, and adds to the
-/// denominator.
-static void softmax_page(float* scores, SlotRange visible, Softmax& state, float* output,
-                         int64_t dims) {
-  const F32x16 lowest = broadcast(-FLT_MAX);
-  F32x16 p[4];
-  Mask16 seen[4];
-  for (int i = 0; i < 4; ++i) {
-    seen[i] = lanes_between(visible.begin - 16 * i, visible.end - 16 * i);
-    p[i] = select(seen[i], load(scores + 16 * i), lowest);
+/// Raises max to the largest score of queries [begin, end), and makes their denominators relative
+/// to it. `factor` becomes what their outputs are to be multiplied with. // scores: [queries, 64]
+static void raise_maxima(const float* scores, int begin, int end, Softmaxes& state, float* factor) {
+  for (int i = begin; i < end; ++i) {
+    const float* s = scores + i * kPageSlots;
+    const F32x16 largest = max(max(load(s), load(s + 16)), max(load(s + 32), load(s + 48)));
+    const float page_max = max_lane(largest);
+    factor[i] = page_max > state.max[i] ? page_max : state.max[i];  // the new maximum, for now
   }
-  const float page_max = max_lane(max(max(p[0], p[1]), max(p[2], p[3])));
-  const float new_max = page_max > state.max ? page_max : state.max;
-  for (int i = 0; i < 4; ++i) {
-    p[i] = select(seen[i], exp(p[i] - broadcast(new_max)), zero());
-    store(scores + 16 * i, p[i]);
+  for (int i = begin; i < end; i += 16) {
+    const int n = lanes_left(i, end);
+    const F32x16 new_max = load_first(factor + i, n);
+    const F32x16 f = exp(load_first(state.max + i, n) - new_max);
+    store_first(state.max + i, new_max, n);
+    store_first(state.denominator + i, load_first(state.denominator + i, n) * f, n);
+    store_first(factor + i, f, n);
   }
-  if (new_max != state.max) {  // else the factor is exactly 1
-    const float factor = exp_of(state.max - new_max);
-    state.denominator *= factor;
-    for (int64_t d = 0; d < dims; d += 16) store(output + d, load(output + d) * broadcast(factor));
-    state.max = new_max;
-  }
-  state.denominator += sum((p[0] + p[1]) + (p[2] + p[3]));
 }
 
-/// Adds a split's softmax to the total of the splits before it.
-static void merge_softmax(Softmax split, const float* split_output, Softmax& total,
-                          float* total_output, int32_t head_dim) {
-  const float new_max = split.max > total.max ? split.max : total.max;
-  const float old_factor = exp_of(total.max - new_max);
-  const float new_factor = exp_of(split.max - new_max);
-  total.max = new_max;
-  total.denominator = total.denominator * old_factor + split.denominator * new_factor;
+/// Turns scores into weights e^(score - max) and adds them to the denominators.
+static void weigh_scores(float* scores, int begin, int end, Softmaxes& state) {
+  for (int i = begin; i < end; ++i) {
+    float* s = scores + i * kPageSlots;
+    const F32x16 largest = broadcast(state.max[i]);
+    F32x16 p[4];
+    for (int v = 0; v < 4; ++v) {
+      p[v] = exp(load(s + 16 * v) - largest);
+      store(s + 16 * v, p[v]);
+    }
+    state.denominator[i] += sum((p[0] + p[1]) + (p[2] + p[3]));
+  }
+}
+
+/// By what the outputs of a merge's two sides are multiplied.
+struct MergeFactors {
+  float total[kBatchQueries];
+  float split[kBatchQueries];
+};
+
+/// Adds the softmaxes of a split to the totals of the splits before it.
+static void merge_softmaxes(const Softmaxes& split, int count, Softmaxes& total,
+                            MergeFactors& factors) {
+  for (int i = 0; i < count; i += 16) {
+    const int n = lanes_left(i, count);
+    const F32x16 split_max = load_first(split.max + i, n);
+    const F32x16 total_max = load_first(total.max + i, n);
+    const F32x16 new_max = max(split_max, total_max);
+    const F32x16 of_total = exp(total_max - new_max);
+    const F32x16 of_split = exp(split_max - new_max);
+    const F32x16 added = load_first(split.denominator + i, n) * of_split;
+    store_first(total.max + i, new_max, n);
+    store_first(total.denominator + i, fma(load_first(total.denominator + i, n), of_total, added),
+                n);
+    store_first(factors.total + i, of_total, n);
+    store_first(factors.split + i, of_split, n);
+  }
+}
+
+/// The same for the output of query `i`. // both [head_dim]
+static void merge_output(const MergeFactors& factors, int i, const float* split, float* total,
+                         int32_t head_dim) {
+  const F32x16 of_total = broadcast(factors.total[i]);
+  const F32x16 of_split = broadcast(factors.split[i]);
   for (int32_t d = 0; d < head_dim; d += 16) {
-    const int n = head_dim - d < 16 ? head_dim - d : 16;
-    const F32x16 added = load_first(split_output + d, n) * broadcast(new_factor);
-    store_first(total_output + d,
-                fma(load_first(total_output + d, n), broadcast(old_factor), added), n);
+    const int n = lanes_left(d, head_dim);
+    const F32x16 added = load_first(split + d, n) * of_split;
+    store_first(total + d, fma(load_first(total + d, n), of_total, added), n);
   }
 }
 
 /// output / denominator. Adding zero makes every -0 a +0: whether an underflow met an invisible
 /// slot, which adds a zero of either sign, must not show.
-static void finish_softmax(Softmax total, float* output, int32_t head_dim) {
+static void finish_output(float denominator, float* output, int32_t head_dim) {
   for (int32_t d = 0; d < head_dim; d += 16) {
-    const int n = head_dim - d < 16 ? head_dim - d : 16;
-    store_first(output + d, load_first(output + d, n) / broadcast(total.denominator) + zero(), n);
+    const int n = lanes_left(d, head_dim);
+    store_first(output + d, load_first(output + d, n) / broadcast(denominator) + zero(), n);
   }
 }
 

@@ -18,6 +18,13 @@ constexpr int tile_vectors(int rows) {
   return rows <= 3 ? 2 : 1;
 }
 
+/// What the sums start from.
+enum class Start : uint8_t {
+  kZero,    // nothing
+  kKeep,    // acc
+  kScaled,  // acc * scale[row]
+};
+
 template <class E>
 struct Product {
   const float* x;  // [rows, x_stride], columns k
@@ -29,7 +36,22 @@ struct Product {
   int64_t columns;  // a multiple of 16
   float* acc;       // [rows, acc_stride]
   int64_t acc_stride;
+  Start start;
+  const float* scale = nullptr;  // [rows]
 };
+
+template <class E>
+QUIRE_ALWAYS_INLINE F32x16 starting_sum(const Product<E>& p, int64_t row, const float* acc) {
+  switch (p.start) {
+    case Start::kZero:
+      return zero();
+    case Start::kKeep:
+      return load(acc);
+    case Start::kScaled:
+      return load(acc) * broadcast(p.scale[row]);
+  }
+  return zero();
+}
 
 /// Rows [row, row + R), columns [column, column + 16 V).
 template <class E, int R, int V>
@@ -42,18 +64,21 @@ static void multiply_tile(const Product<E>& p, int64_t row, int64_t column) {
 
   F32x16 sums[R][V];
   for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < V; ++v) sums[r][v] = load(acc + r * p.acc_stride + 16 * v);
+    for (int v = 0; v < V; ++v) {
+      sums[r][v] = starting_sum(p, row + r, acc + r * p.acc_stride + 16 * v);
+    }
   }
   for (int64_t k = 0; k < p.k_count; ++k) {
     // 16-bit pages are read straight from memory; floats are mostly scratch in the L1 cache.
     if constexpr (sizeof(typename E::Stored) == 2) {
       for (int v = 0; v < V; v += 2) prefetch(ahead + k * p.m_stride + 16 * v);
     }
-    F32x16 factor[R];
-    for (int r = 0; r < R; ++r) factor[r] = broadcast(x[r * x_stride + k]);
     for (int v = 0; v < V; ++v) {
       const F32x16 column_v = E::load16(m + k * p.m_stride + 16 * v);
-      for (int r = 0; r < R; ++r) sums[r][v] = fma(factor[r], column_v, sums[r][v]);
+      const float* factors = reread(x + k);
+      for (int r = 0; r < R; ++r) {
+        sums[r][v] = fma(broadcast(factors[r * x_stride]), column_v, sums[r][v]);
+      }
     }
   }
   for (int r = 0; r < R; ++r) {

@@ -4,14 +4,10 @@
 // everywhere.
 #pragma once
 #include "kernels/impl/exp.inl"
+#include "kernels/impl/lanes.inl"
 #include "kernels/kernel_set.h"
 
 namespace quire::kernels::QUIRE_ISA {
-
-/// Lanes of the vector that starts at `i`, of `count` numbers in all.
-QUIRE_ALWAYS_INLINE int lanes_left(int64_t i, int64_t count) {
-  return count - i < 16 ? static_cast<int>(count - i) : 16;
-}
 
 /// 1 / sqrt(mean(x^2) + eps): lane j sums the squares of x[j], x[j + 16], ...
 QUIRE_ALWAYS_INLINE float inverse_rms(const float* x, int64_t cols, float eps) {

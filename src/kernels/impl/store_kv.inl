@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/impl/kv_element.inl"
+#include "kernels/impl/lanes.inl"
 #include "kernels/kernel_set.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -37,7 +38,7 @@ static void store_keys(const float* k, int64_t stride, int64_t rows, int32_t hea
                        typename E::Stored* plane, int64_t slot) {
   typename E::Stored rounded[kPageSlots][16];
   for (int32_t d = 0; d < head_dim; d += 16) {
-    const int n = head_dim - d < 16 ? head_dim - d : 16;
+    const int n = lanes_left(d, head_dim);
     for (int64_t r = 0; r < rows; ++r) convert_first<E>(k + r * stride + d, n, rounded[r]);
     for (int i = 0; i < n; ++i) {
       typename E::Stored* out = plane + int64_t{d + i} * kPageSlots + slot;

@@ -177,6 +177,12 @@ QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
+/// The same pointer, behind which the compiler must load anew: 16 registers are too few to keep
+/// what it could keep, and it would spill sums instead.
+QUIRE_ALWAYS_INLINE const float* reread(const float* p) {
+  asm("" : "+r"(p));
+  return p;
+}
 QUIRE_ALWAYS_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

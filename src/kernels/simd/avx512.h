@@ -146,6 +146,10 @@ QUIRE_ALWAYS_INLINE void store_bfloat(uint16_t* p, F32x16 a) {
 QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
 }
+/// Where registers are scarce: see avx2.h.
+QUIRE_ALWAYS_INLINE const float* reread(const float* p) {
+  return p;
+}
 QUIRE_ALWAYS_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

@@ -197,6 +197,10 @@ QUIRE_ALWAYS_INLINE void store_bfloat(uint16_t* p, F32x16 a) {
 QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
   QUIRE_LANES p[i] = static_cast<int8_t>(a.lane[i]);
 }
+/// Where registers are scarce: see avx2.h.
+QUIRE_ALWAYS_INLINE const float* reread(const float* p) {
+  return p;
+}
 QUIRE_ALWAYS_INLINE void prefetch(const void*) {}
 
 #undef QUIRE_LANES
