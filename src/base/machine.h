@@ -4,6 +4,7 @@
 // limit known". Results are a snapshot. Any thread.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "base/file_system.h"
 
@@ -15,6 +16,8 @@ struct Machine {
   int32_t default_threads = 1;
   /// min(MemAvailable, what the cgroup still allows).
   int64_t available_memory_bytes = 0;
+  /// "Intel(R) Xeon(R) Processor"; "unknown processor" if the system does not say.
+  std::string cpu_name;
 };
 
 Machine inspect_machine(FileSystem& files);

@@ -1,0 +1,247 @@
+#include "cli/chat_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/byte_size.h"
+#include "base/utf8.h"
+#include "cli/interrupt.h"
+#include "cli/prompt_input.h"
+
+namespace quire::cli {
+namespace {
+
+using engine::FinishReason;
+using formats::Json;
+
+constexpr int kBarCells = 40;
+
+Error usage(std::string message) {
+  return {ErrorCode::kUsage, std::move(message)};
+}
+
+double decode_tok_s(const engine::Generated& generated) {
+  const auto& gaps = generated.timings.gaps_ms;
+  const double ms = std::accumulate(gaps.begin(), gaps.end(), 0.0);
+  return ms > 0.0 ? static_cast<double>(gaps.size()) * 1000.0 / ms : 0.0;
+}
+
+}  // namespace
+
+ChatSession::ChatSession(const Environment& env, const ChatOptions& options, Output& output,
+                         LoadedModel loaded, std::unique_ptr<engine::Engine> engine)
+    : env_(env),
+      options_(options),
+      output_(output),
+      loaded_(std::move(loaded)),
+      engine_(std::move(engine)),
+      sequence_(engine_->create_sequence()),
+      conversation_(loaded_.model->tokenizer(), *loaded_.model->chat_template()),
+      seed_(static_cast<uint64_t>(options.sampling.seed)) {}
+
+Result<std::unique_ptr<ChatSession>> ChatSession::start(const Environment& env,
+                                                        const ChatOptions& options,
+                                                        Output& output) {
+  QUIRE_TRY(LoadedModel loaded, load_model(env, options.model, "chat", output));
+  if (loaded.model->chat_template() == nullptr) {
+    return needs_template("chat", loaded.model->template_problem());
+  }
+  QUIRE_TRY(auto engine, engine::Engine::create(
+                             *loaded.model, engine_options(env, options.compute, options.cache)));
+  auto session = std::unique_ptr<ChatSession>(
+      new ChatSession(env, options, output, std::move(loaded), std::move(engine)));
+  QUIRE_TRY_VOID(session->prepare());
+  return session;
+}
+
+/// What the options say about the conversation's beginning.
+Result<void> ChatSession::prepare() {
+  const PromptOptions& prompt = options_.prompt;
+  if (prompt.system && prompt.messages_file) {
+    return usage(
+        "--messages and --system exclude each other; put the system message into the file");
+  }
+  Json kwargs;
+  add_template_kwargs(prompt, kwargs);
+  conversation_.set_template_kwargs(std::move(kwargs));
+  if (prompt.prefix_file) {
+    QUIRE_TRY(const std::string prefix, env_.files.read(*prompt.prefix_file, kMaxPromptBytes));
+    prefix_ = utf8_sanitized(prefix);
+  }
+  if (prompt.messages_file) QUIRE_TRY_VOID(load(*prompt.messages_file));
+  if (prompt.system) conversation_.set_system(utf8_sanitized(*prompt.system));
+  return {};
+}
+
+std::optional<size_t> ChatSession::last_user_message() const {
+  const auto& messages = conversation_.messages();
+  for (size_t i = messages.size(); i-- > 0;) {
+    if (messages[i].role == "user") return i;
+  }
+  return std::nullopt;
+}
+
+Result<FinishReason> ChatSession::say(std::string message, const Listener& listener) {
+  const size_t before = conversation_.messages().size();
+  message = utf8_sanitized(message);
+  if (!prefix_.empty() && !last_user_message()) {
+    const std::array pieces = {prefix_, message};
+    message = join_by_blank_line(pieces);
+  }
+  conversation_.add("user", std::move(message));
+  auto finish = answer(listener);
+  if (!finish.ok()) conversation_.truncate(before);
+  return finish;
+}
+
+Result<FinishReason> ChatSession::retry(const Listener& listener) {
+  const auto last = last_user_message();
+  if (!last) return usage("/retry: there is no message to answer yet");
+  const std::vector<engine::Conversation::Message> before = conversation_.messages();
+  conversation_.truncate(*last + 1);
+  ++seed_;
+  auto finish = answer(listener);
+  if (!finish.ok()) {
+    for (size_t i = *last + 1; i < before.size(); ++i) {
+      conversation_.add(before[i].role, before[i].content);
+    }
+  }
+  return finish;
+}
+
+engine::GenerateOptions ChatSession::generate_options(int64_t prompt_tokens) const {
+  engine::GenerateOptions options;
+  options.sampling = resolve_sampling(options_.sampling, loaded_.model->sampling_defaults());
+  options.sampling.seed = seed_;
+  options.max_tokens = options_.generation.max_tokens;
+  options.stop = options_.generation.stop;
+  const int64_t left = engine_->window().tokens - prompt_tokens;
+  if (options_.generation.fit_output && options.max_tokens && left >= 1 &&
+      left < *options.max_tokens) {
+    output_.remark(fmt::format("-n lowered to the {} tokens that are left", left));
+    options.max_tokens = left;
+  }
+  return options;
+}
+
+Result<FinishReason> ChatSession::answer(const Listener& listener) {
+  QUIRE_TRY(const engine::Prompt prompt, conversation_.prompt());
+  listener.on_prompt(prompt.text);
+  const engine::GenerateEvents events{
+      .on_prefill =
+          [this](int64_t done, int64_t total) {
+            output_.progress("reading", static_cast<double>(done) / static_cast<double>(total));
+            return !interrupted();
+          },
+      .on_text =
+          [&](std::string_view text) {
+            output_.clear_progress();
+            listener.on_text(text);
+            return !interrupted();
+          }};
+  QUIRE_TRY(const engine::Generated generated,
+            engine::generate(*engine_, sequence_, prompt.tokens,
+                             generate_options(static_cast<int64_t>(prompt.tokens.size())), events));
+  output_.clear_progress();
+  last_parts_ = prompt.parts;
+  turns_.push_back({.prompt_tokens = generated.prompt_tokens,
+                    .cached_tokens = generated.cached_tokens,
+                    .new_tokens = static_cast<int64_t>(generated.tokens.size()),
+                    .prefill_ms = generated.timings.prefill_ms,
+                    .decode_tok_s = decode_tok_s(generated)});
+  // Stopped before its first token: there is no answer to keep.
+  if (generated.finish == FinishReason::kInterrupted && generated.tokens.empty()) {
+    return Error{ErrorCode::kInterrupted, "stopped before the answer began; the message is undone"};
+  }
+  conversation_.add_answer(prompt, generated.text, generated.tokens);
+  return generated.finish;
+}
+
+Result<std::string> ChatSession::undo() {
+  const auto last = last_user_message();
+  if (!last) return usage("there is no message to take back");
+  std::string message = conversation_.messages()[*last].content;
+  conversation_.truncate(*last);
+  return message;
+}
+
+void ChatSession::clear() {
+  const auto& messages = conversation_.messages();
+  const bool has_system = !messages.empty() && messages.front().role == "system";
+  conversation_.truncate(has_system ? 1 : 0);
+}
+
+Result<void> ChatSession::save(const std::string& file) const {
+  Json messages(Json::Array{});
+  for (const auto& message : conversation_.messages()) {
+    Json entry;
+    entry.set("role", message.role);
+    entry.set("content", message.content);
+    messages.push_back(std::move(entry));
+  }
+  Json json;
+  json.set("messages", std::move(messages));
+  return env_.files.write_atomically(file, json.dump(2) + "\n");
+}
+
+Result<void> ChatSession::load(const std::string& file) {
+  QUIRE_TRY(const std::string text, env_.files.read(file, kMaxPromptBytes));
+  QUIRE_TRY(const Json document, Json::parse(text, file));
+  const Json* messages = document.is_array() ? &document : document.find("messages");
+  if (messages == nullptr || !messages->is_array()) {
+    return usage(fmt::format("{} holds no conversation: no array \"messages\"", file));
+  }
+  std::vector<engine::Conversation::Message> loaded;
+  for (const Json& entry : *messages->as_array()) {
+    const Json* role = entry.find("role");
+    const Json* content = entry.find("content");
+    if (role == nullptr || !role->is_string() || content == nullptr || !content->is_string()) {
+      return usage(fmt::format("{}: message {} is not a \"role\" with a text as \"content\"", file,
+                               loaded.size()));
+    }
+    loaded.push_back({*role->as_string(), *content->as_string()});
+  }
+  conversation_.truncate(0);
+  for (auto& message : loaded) {
+    conversation_.add(std::move(message.role), std::move(message.content));
+  }
+  return {};
+}
+
+std::string ChatSession::stats() const {
+  if (turns_.empty()) return "nothing was asked yet\n";
+  std::string out = fmt::format("{:>4} {:>8} {:>8} {:>10} {:>10} {:>8} {:>8}\n", "turn", "prompt",
+                                "cached", "prefilled", "in ms", "new", "tok/s");
+  int64_t index = 0;
+  for (const TurnStats& turn : turns_) {
+    out +=
+        fmt::format("{:>4} {:>8} {:>8} {:>10} {:>10.0f} {:>8} {:>8.1f}\n", ++index,
+                    turn.prompt_tokens, turn.cached_tokens, turn.prompt_tokens - turn.cached_tokens,
+                    turn.prefill_ms, turn.new_tokens, turn.decode_tok_s);
+  }
+  const engine::MemoryReport memory = engine_->memory();
+  return out + fmt::format("keys and values {} ({}), weights {}, scratch {}; seed {}\n",
+                           format_bytes(memory.kv), kv::name(engine_->geometry().codecs()),
+                           format_bytes(memory.weights), format_bytes(memory.activation), seed_);
+}
+
+std::string ChatSession::window() const {
+  const engine::Window& window = engine_->window();
+  const int64_t used = sequence_.length();
+  std::string bar;
+  for (int i = 0; i < kBarCells; ++i) {
+    bar += static_cast<int64_t>(i) * window.tokens < used * kBarCells ? "█" : "░";
+  }
+  std::string out = fmt::format("{} {} of {} tokens, {} left (limit: {})\n", bar,
+                                format_count(used), format_count(window.tokens),
+                                format_count(window.tokens - used), engine::name(window.limit));
+  for (const engine::PromptPart& part : last_parts_) {
+    out += fmt::format("{:>8}  {}\n", format_count(part.tokens), part.what);
+  }
+  return out;
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,92 @@
+// chat_session.h: a conversation with a model: turns, their undoing, and what they cost.
+//
+// Pages live from turn to turn, so that only new tokens are read. A turn that fails leaves the
+// conversation as it was. No terminal here: text comes in, text goes out through a callback. Use
+// from one thread.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/environment.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "engine/conversation.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+
+namespace quire::cli {
+
+struct ChatOptions {
+  ModelOptions model;
+  PromptOptions prompt;  // --system, --messages, --template-kwargs, --prefix-file
+  GenerationOptions generation;
+  SamplingChoice sampling;
+  CacheOptions cache;
+  ComputeOptions compute;
+  OutputOptions output;
+  bool hide_reasoning = false;
+};
+
+/// What a turn cost.
+struct TurnStats {
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t new_tokens = 0;
+  double prefill_ms = 0.0;
+  double decode_tok_s = 0.0;
+};
+
+class ChatSession {
+ public:
+  /// Loads the model; kUsage if it has no chat template. References must outlive it.
+  static Result<std::unique_ptr<ChatSession>> start(const Environment& env,
+                                                    const ChatOptions& options, Output& output);
+
+  /// Told the prompt before the answer begins, then the answer's text as it comes.
+  struct Listener {
+    std::function<void(std::string_view prompt)> on_prompt;
+    std::function<void(std::string_view text)> on_text;
+  };
+  /// Answers a message. On an error the conversation is as before; an interrupted answer is kept.
+  Result<engine::FinishReason> say(std::string message, const Listener& listener);
+  /// Answers the last message anew with the next seed. kUsage if there is none.
+  Result<engine::FinishReason> retry(const Listener& listener);
+
+  /// Takes back the last message and its answer; returns the message. kUsage if there is none.
+  Result<std::string> undo();
+  void set_system(std::string text) { conversation_.set_system(std::move(text)); }
+  /// Forgets all but the system message.
+  void clear();
+  Result<void> save(const std::string& file) const;
+  Result<void> load(const std::string& file);
+
+  const engine::Model& model() const { return *loaded_.model; }
+  std::string stats() const;
+  std::string window() const;
+
+ private:
+  ChatSession(const Environment& env, const ChatOptions& options, Output& output,
+              LoadedModel loaded, std::unique_ptr<engine::Engine> engine);
+  Result<void> prepare();
+  Result<engine::FinishReason> answer(const Listener& listener);
+  engine::GenerateOptions generate_options(int64_t prompt_tokens) const;
+  /// Index of the last user message, if there is one.
+  std::optional<size_t> last_user_message() const;
+
+  const Environment& env_;
+  const ChatOptions& options_;
+  Output& output_;
+  LoadedModel loaded_;
+  std::unique_ptr<engine::Engine> engine_;
+  engine::Sequence sequence_;  // after engine_: returns its pages first
+  engine::Conversation conversation_;
+  std::string prefix_;  // of --prefix-file
+  uint64_t seed_ = 0;
+  std::vector<engine::PromptPart> last_parts_;
+  std::vector<TurnStats> turns_;
+};
+
+}  // namespace quire::cli

@@ -1,0 +1,9 @@
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  return quire::cli::run_program(quire::cli::process_environment(), args);
+}

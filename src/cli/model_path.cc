@@ -1,0 +1,46 @@
+#include "cli/model_path.h"
+
+#include <fmt/format.h>
+
+namespace quire::cli {
+namespace {
+
+bool exists(FileSystem& files, const std::string& path) {
+  return files.is_file(path) || files.is_directory(path);
+}
+
+}  // namespace
+
+Result<std::string> resolve_model(const Environment& env, const std::string& model) {
+  if (model.empty()) return Error{ErrorCode::kUsage, "the MODEL argument is empty"};
+  if (exists(env.files, model)) return model;
+  if (model.find('/') != std::string::npos) {
+    return Error{ErrorCode::kNotFound, fmt::format("there is no file or folder {}", model)};
+  }
+  const std::string folder = env.home + "/models/";
+  for (const std::string& candidate : {folder + model, folder + model + ".gguf"}) {
+    if (exists(env.files, candidate)) return candidate;
+  }
+  return Error{ErrorCode::kNotFound,
+               fmt::format("there is no model '{0}': no such file or folder here, and neither {0} "
+                           "nor {0}.gguf in {1}",
+                           model, folder)};
+}
+
+Result<std::string> only_model(const Environment& env, const std::vector<std::string>& models,
+                               std::string_view command) {
+  if (models.empty()) {
+    return Error{
+        ErrorCode::kUsage,
+        fmt::format("which model? 'quire {0} MODEL': a GGUF file, a Hugging Face folder or "
+                    "a name in $QUIRE_HOME/models ('quire {0} --help')",
+                    command)};
+  }
+  if (models.size() > 1) {
+    return Error{ErrorCode::kUsage, fmt::format("one model at a time: both {} and {} were given",
+                                                models[0], models[1])};
+  }
+  return resolve_model(env, models[0]);
+}
+
+}  // namespace quire::cli

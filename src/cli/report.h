@@ -1,0 +1,39 @@
+// report.h: the fields that answers share: reuse, context, timings, kv, memory.
+//
+// Pure functions from what the engine says to JSON and to one line for people.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "formats/json.h"
+
+namespace quire::cli {
+
+/// What of a prompt came from the cache, and why the rest did not.
+formats::Json reuse_json(const engine::Generated& generated);
+
+/// The window's verdict: it fits, since generate() refuses what does not.
+formats::Json context_json(const engine::Window& window, int64_t prompt_tokens,
+                           std::optional<int64_t> reserve);
+
+formats::Json timings_json(double load_ms, const engine::Generated& generated);
+formats::Json kv_json(const engine::Engine& engine);
+/// Includes the process's resident set.
+formats::Json memory_json(const Environment& env, const engine::Engine& engine);
+formats::Json logprobs_json(const context::Tokenizer& tokenizer,
+                            std::span<const engine::GeneratedLogprob> logprobs);
+
+/// "dynamic", "none".
+std::string_view name(engine::CacheKind kind);
+
+/// "[31 prompt tokens (0 cached) in 0.12 s, 64 tokens at 85.1 tok/s]".
+std::string summary(const engine::Generated& generated);
+
+/// The value that `share` (0 to 1) of the values do not exceed; 0 for none.
+double percentile(std::vector<double> values, double share);
+
+}  // namespace quire::cli

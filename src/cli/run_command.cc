@@ -1,0 +1,236 @@
+// run: one prompt, one answer (or several of the same prompt), streamed.
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/option_parser.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/pieces.h"
+#include "cli/report.h"
+#include "cli/session.h"
+#include "engine/generate.h"
+
+namespace quire::cli {
+namespace {
+
+using engine::Engine;
+using engine::FinishReason;
+using engine::Generated;
+using engine::GenerateOptions;
+using formats::Json;
+
+constexpr int64_t kMostChoices = 1024;
+constexpr int64_t kMostLogprobs = 1000;
+
+struct RunOptions {
+  ModelOptions model;
+  PromptOptions prompt;
+  GenerationOptions generation;
+  SamplingChoice sampling;
+  CacheOptions cache;
+  ComputeOptions compute;
+  OutputOptions output;
+  int64_t choices = 1;
+  std::optional<int64_t> logprobs;
+};
+
+void declare_run(OptionParser& parser, RunOptions& options) {
+  declare(parser, options.model);
+  declare(parser, options.prompt);
+  declare(parser, options.generation);
+  declare(parser, options.sampling);
+  parser.add({{"--choices"},
+              "N",
+              "N samples of the prompt, which is read once and shared (default 1)",
+              store_int(options.choices, 1, kMostChoices)});
+  const std::string no_beams = "beam search is not supported yet; --choices N draws N samples";
+  parser.add({{"--beams", "--length-penalty"}, "N", "", refuse(no_beams)});
+  parser.add({{"--early-stopping"}, "", "", refuse(no_beams)});
+  parser.add(
+      {{"--batch"},
+       "FILE",
+       "",
+       refuse("answering many prompts in one batch is not supported yet; call run for each")});
+  parser.add({{"--conversation"},
+              "NAME",
+              "",
+              refuse("stored conversations are not supported yet; chat has /save and /load")});
+  declare(parser, options.cache);
+  declare(parser, options.compute);
+  declare(parser, options.output);
+  parser.add({{"--logprobs"},
+              "[TOP]",
+              "with --json: each token's log-probability, and those of the TOP likeliest",
+              [&options](std::string_view option, std::string_view value) -> Result<void> {
+                options.logprobs = 0;
+                if (value.empty()) return {};
+                return store_int(options.logprobs, 0, kMostLogprobs)(option, value);
+              }});
+}
+
+/// The prefilled prompt that all choices fork.
+class Run {
+ public:
+  Run(const Environment& env, const RunOptions& options, Output& output)
+      : env_(env), options_(options), output_(output) {}
+
+  Result<void> execute() {
+    QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
+    QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
+                                   DefaultRendering::kTemplate, output_));
+    QUIRE_TRY(engine_, Engine::create(*loaded_.model,
+                                      engine_options(env_, options_.compute, options_.cache)));
+    QUIRE_TRY_VOID(decide_length());
+    QUIRE_TRY_VOID(generate_choices());
+    QUIRE_TRY_VOID(output_.finish(document()));
+    if (interrupted()) return Error{ErrorCode::kInterrupted, ""};
+    return {};
+  }
+
+ private:
+  int64_t prompt_tokens() const { return static_cast<int64_t>(prompt_.tokens.size()); }
+
+  /// -n, lowered to what is left if --fit-output allows it.
+  Result<void> decide_length() {
+    max_tokens_ = options_.generation.max_tokens;
+    const int64_t left = engine_->window().tokens - prompt_tokens();
+    if (options_.generation.fit_output && max_tokens_ && left >= 1 && left < *max_tokens_) {
+      output_.remark(
+          fmt::format("-n {} is more than the window has left: lowered to {}", *max_tokens_, left));
+      max_tokens_ = left;
+    }
+    return engine::check_fits(engine_->window(), prompt_tokens(), max_tokens_);
+  }
+
+  GenerateOptions generate_options(int32_t choice) const {
+    GenerateOptions options;
+    options.sampling = resolve_sampling(options_.sampling, loaded_.model->sampling_defaults());
+    options.sampling.choice = choice;
+    options.max_tokens = max_tokens_;
+    options.stop = options_.generation.stop;
+    if (options_.logprobs) options.logprobs = static_cast<int32_t>(*options_.logprobs);
+    return options;
+  }
+
+  Engine::Progress on_prefill() {
+    return [this](int64_t done, int64_t total) {
+      output_.progress("reading the prompt",
+                       static_cast<double>(done) / static_cast<double>(total));
+      return !interrupted();
+    };
+  }
+
+  Result<void> generate_choices() {
+    engine::Sequence base = engine_->create_sequence();
+    const bool shared = options_.choices > 1 && prompt_tokens() > 1;
+    for (int32_t choice = 0; choice < options_.choices; ++choice) {
+      if (choice > 0 && interrupted()) break;
+      if (shared && choice == 1) QUIRE_TRY_VOID(engine_->truncate(base, prompt_tokens() - 1));
+      if (options_.choices > 1) {
+        output_.text(fmt::format("{}--- choice {}\n", choice > 0 ? "\n" : "", choice));
+      }
+      // The first choice reads the prompt; the others start from its pages.
+      if (choice == 0) {
+        QUIRE_TRY_VOID(generate_on(base, choice));
+      } else {
+        engine::Sequence twin = engine_->fork(base);
+        QUIRE_TRY_VOID(generate_on(twin, choice));
+      }
+    }
+    // While the pages are still held.
+    kv_ = kv_json(*engine_);
+    memory_ = memory_json(env_, *engine_);
+    return {};
+  }
+
+  Result<void> generate_on(engine::Sequence& sequence, int32_t choice) {
+    const engine::GenerateEvents events{.on_prefill = on_prefill(),
+                                        .on_text = [this](std::string_view text) {
+                                          output_.text(text);
+                                          return !interrupted();
+                                        }};
+    QUIRE_TRY(Generated generated, engine::generate(*engine_, sequence, prompt_.tokens,
+                                                    generate_options(choice), events));
+    output_.clear_progress();
+    if (output_.interactive() && !generated.text.ends_with('\n')) output_.text("\n");
+    if (output_.remarks_on_terminal()) {
+      output_.remark(summary(generated));
+    } else {
+      output_.detail(summary(generated));
+    }
+    generated_.push_back(std::move(generated));
+    return {};
+  }
+
+  Json choice_json(const Generated& generated) const {
+    Json json;
+    json.set("text", utf8_sanitized(generated.text));
+    json.set("tokens", ids_json(generated.tokens));
+    json.set("finish_reason", engine::name(generated.finish));
+    json.set("stop", generated.stop.empty() ? Json() : Json(shown_piece(generated.stop)));
+    if (options_.logprobs) {
+      json.set("logprobs", logprobs_json(loaded_.model->tokenizer(), generated.logprobs));
+    }
+    return json;
+  }
+
+  Json document() const {
+    const Generated& first = generated_.front();
+    Json json = choice_json(first);
+    json.set("prompt_tokens", prompt_tokens());
+    int64_t completion = 0;
+    Json choices(Json::Array{});
+    for (const Generated& generated : generated_) {
+      completion += static_cast<int64_t>(generated.tokens.size());
+      choices.push_back(choice_json(generated));
+    }
+    json.set("completion_tokens", completion);
+    json.set("choices", std::move(choices));
+    json.set("reuse", reuse_json(first));
+    json.set("context", context_json(engine_->window(), prompt_tokens(), max_tokens_));
+    json.set("timings", timings_json(loaded_.load_ms, first));
+    json.set("kv", kv_);
+    json.set("memory", memory_);
+    json.set("model", utf8_sanitized(loaded_.model->path()));
+    json.set("seed", options_.sampling.seed);
+    return json;
+  }
+
+  const Environment& env_;
+  const RunOptions& options_;
+  Output& output_;
+  LoadedModel loaded_;
+  engine::Prompt prompt_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<int64_t> max_tokens_;
+  std::vector<Generated> generated_;
+  Json kv_, memory_;
+};
+
+Result<void> run_run(const Command& self, const Environment& env,
+                     std::span<const std::string> args) {
+  RunOptions options;
+  OptionParser parser("quire run");
+  declare_run(parser, options);
+  QUIRE_TRY(const bool helped, parse_or_help(self, env, parser, args));
+  if (helped) return {};
+  Output output(env, options.output);
+  return Run(env, options, output).execute();
+}
+
+}  // namespace
+
+const Command kRunCommand = {
+    .name = "run",
+    .arguments = "MODEL [options]",
+    .summary = "answer a prompt",
+    .example =
+        "  quire run model.gguf -p 'Why is the sky blue?'\n"
+        "  quire run model.gguf -f report.txt -p 'Summarise in three lines.' --temp 0\n"
+        "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n",
+    .run = run_run,
+};
+
+}  // namespace quire::cli

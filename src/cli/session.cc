@@ -1,0 +1,64 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/byte_size.h"
+#include "base/machine.h"
+#include "cli/interrupt.h"
+#include "cli/model_path.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr uint64_t kMaxTemplateBytes = 1 << 20;
+// Left to the rest of the process and to the system, so that filling the window does not end in
+// the system killing processes.
+constexpr int64_t kMemoryReserve = int64_t{256} << 20;
+
+}  // namespace
+
+Result<std::optional<std::string>> read_chat_template(const Environment& env,
+                                                      const ModelOptions& options) {
+  if (!options.chat_template_file) return std::optional<std::string>();
+  QUIRE_TRY(std::string text, env.files.read(*options.chat_template_file, kMaxTemplateBytes));
+  return std::optional(std::move(text));
+}
+
+Result<LoadedModel> load_model(const Environment& env, const ModelOptions& options,
+                               std::string_view command, Output& output) {
+  QUIRE_TRY(const std::string path, only_model(env, options.models, command));
+  engine::ModelOptions load;
+  QUIRE_TRY(load.chat_template, read_chat_template(env, options));
+  load.progress = [&output](double share) {
+    output.progress("loading the model", share);
+    return !interrupted();
+  };
+  const Stopwatch watch;
+  LoadedModel loaded;
+  QUIRE_TRY(loaded.model, engine::Model::load(env.files, path, load));
+  loaded.load_ms = watch.ms();
+  output.clear_progress();
+  output.detail(fmt::format("loaded {} ({} of weights) in {:.0f} ms", loaded.model->path(),
+                            format_bytes(loaded.model->weights_bytes()), loaded.load_ms));
+  return loaded;
+}
+
+engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
+                                     const CacheOptions& cache) {
+  const Machine machine = inspect_machine(env.files);
+  engine::EngineOptions options;
+  options.threads =
+      compute.threads ? static_cast<int32_t>(*compute.threads) : machine.default_threads;
+  options.context_tokens = compute.context;
+  options.cache = cache.cache;
+  options.kv = cache.kv;
+  options.activations = compute.activations;
+  options.prefill_chunk = static_cast<int32_t>(compute.prefill_chunk);
+  options.memory_bytes = std::max<int64_t>(machine.available_memory_bytes - kMemoryReserve, 0);
+  options.isa = env.isa;
+  return options;
+}
+
+}  // namespace quire::cli

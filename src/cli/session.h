@@ -1,0 +1,50 @@
+// session.h: a loaded model with an engine on it, as a command's options ask.
+//
+// Plain functions. A Session's engine refers to its model: keep them together.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cli/environment.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/prompt_input.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+
+namespace quire::cli {
+
+struct LoadedModel {
+  std::unique_ptr<engine::Model> model;
+  double load_ms = 0.0;
+
+  PromptMaker prompt_maker() const {
+    return {model->tokenizer(), model->chat_template(), model->template_problem()};
+  }
+};
+
+/// The text of --chat-template FILE, if given.
+Result<std::optional<std::string>> read_chat_template(const Environment& env,
+                                                      const ModelOptions& options);
+
+/// Loads the one model of `command`, with progress; Ctrl-C stops it.
+Result<LoadedModel> load_model(const Environment& env, const ModelOptions& options,
+                               std::string_view command, Output& output);
+
+/// The machine's cores and free memory, as the options and the moment have it.
+engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
+                                     const CacheOptions& cache);
+
+/// Milliseconds since it was made.
+class Stopwatch {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace quire::cli
