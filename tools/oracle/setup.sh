@@ -17,7 +17,8 @@ install_requirements() {
   stamp="$venv/$(basename "$1").installed"
   if cmp -s "$file" "$stamp"; then return; fi
   echo "oracle: installing $(basename "$file") into $venv" >&2
-  CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-2}" \
+  # LLAVA_BUILD concerns llama-cpp-python alone: no vision tower, a third less to compile.
+  CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-2}" CMAKE_ARGS="-DLLAVA_BUILD=OFF" \
     nice "$venv/bin/python" -m pip install --quiet -r "$file" >&2
   cp "$file" "$stamp"
 }
