@@ -13,8 +13,10 @@
 namespace quire::context {
 namespace {
 
-/// Up to so many symbols, scanning for the best merge beats a heap.
-constexpr size_t kFewSymbols = 24;
+/// Up to so many symbols, scanning for the best merge beats a tree.
+constexpr size_t kFewSymbols = 32;
+constexpr size_t kCachedWords = 4096;  // 200 kB, which stays in the second-level cache
+constexpr size_t kWordsBeforeCaching = 512;
 constexpr size_t kNeighbourBits = size_t{1} << 22;
 
 uint64_t pair_of(int32_t left, int32_t right) {
@@ -159,6 +161,34 @@ void BpeModel::encode(std::string_view word, uint32_t offset, BpeScratch& scratc
 
 void BpeModel::encode_part(std::string_view word, uint32_t offset, BpeScratch& scratch,
                            std::vector<PlacedToken>& out) const {
+  using CachedWord = BpeScratch::CachedWord;
+  if (word.empty() || word.size() > CachedWord::kMaxBytes ||
+      ++scratch.num_words_ < kWordsBeforeCaching) {
+    return merge_part(word, offset, scratch, out);
+  }
+  if (scratch.cache_.empty()) scratch.cache_.resize(kCachedWords);
+  CachedWord& cached = scratch.cache_[hash_text(word) % kCachedWords];
+  if (std::string_view(cached.text, cached.bytes) == word) {
+    for (size_t i = 0; i < cached.num_tokens; ++i) {
+      out.push_back({TokenId{cached.ids[i]}, offset + cached.begins[i]});
+    }
+    return;
+  }
+  const size_t first = out.size();
+  merge_part(word, offset, scratch, out);
+  const size_t num_tokens = out.size() - first;
+  if (num_tokens > CachedWord::kMaxTokens) return;
+  word.copy(cached.text, word.size());
+  cached.bytes = static_cast<uint8_t>(word.size());
+  cached.num_tokens = static_cast<uint8_t>(num_tokens);
+  for (size_t i = 0; i < num_tokens; ++i) {
+    cached.ids[i] = out[first + i].id.value;
+    cached.begins[i] = static_cast<uint8_t>(out[first + i].begin - offset);
+  }
+}
+
+void BpeModel::merge_part(std::string_view word, uint32_t offset, BpeScratch& scratch,
+                          std::vector<PlacedToken>& out) const {
   std::vector<Symbol>& symbols = scratch.symbols_;
   symbols.clear();
   if (options_.spelling == Spelling::kByteLevel) {
@@ -297,48 +327,48 @@ void BpeModel::merge_few(std::string_view word, std::vector<Symbol>& symbols) co
   }
 }
 
-void BpeModel::push_candidate(std::string_view word, int32_t left, BpeScratch& scratch) const {
-  const Symbol& a = scratch.symbols_[static_cast<size_t>(left)];
-  const Symbol& b = scratch.symbols_[static_cast<size_t>(a.next)];
-  const Merge merge = find_merge(word, a, b);
-  if (merge.id >= 0) scratch.heap_.push_back({merge.rank, left, a.length + b.length, merge.id});
+/// Notes what symbol `left` and the one after it would become.
+void BpeModel::rank_pair(std::string_view word, size_t left, BpeScratch& scratch) const {
+  const Symbol& symbol = scratch.symbols_[left];
+  Merge merge = kNoMerge;
+  if (symbol.next >= 0) {
+    merge = find_merge(word, symbol, scratch.symbols_[static_cast<size_t>(symbol.next)]);
+  }
+  scratch.merged_[left] = merge.id;
+  scratch.tree_.set(left, merge.rank);
+}
+
+void BpeModel::merge_at(std::string_view word, size_t at, BpeScratch& scratch) const {
+  std::vector<Symbol>& symbols = scratch.symbols_;
+  Symbol& left = symbols[at];
+  const auto next = static_cast<size_t>(left.next);
+  Symbol& right = symbols[next];
+  left.id = scratch.merged_[at];
+  left.length += right.length;
+  left.next = right.next;
+  right.length = 0;
+  if (left.next >= 0) symbols[static_cast<size_t>(left.next)].prev = static_cast<int32_t>(at);
+  scratch.tree_.set(next, MinTree::kNone);
+  rank_pair(word, at, scratch);
+  if (left.prev >= 0) rank_pair(word, static_cast<size_t>(left.prev), scratch);
 }
 
 void BpeModel::merge_many(std::string_view word, BpeScratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols_;
-  std::vector<BpeScratch::Candidate>& heap = scratch.heap_;
-  const auto worse = [](const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
-    return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
-  };
-  const auto num_symbols = static_cast<int32_t>(symbols.size());
-  heap.clear();
-  for (int32_t i = 0; i < num_symbols; ++i) {
-    symbols[static_cast<size_t>(i)].prev = i - 1;
-    symbols[static_cast<size_t>(i)].next = i + 1 < num_symbols ? i + 1 : -1;
+  const size_t num_symbols = symbols.size();
+  scratch.ranks_.assign(num_symbols, MinTree::kNone);
+  scratch.merged_.assign(num_symbols, -1);
+  for (size_t i = 0; i < num_symbols; ++i) {
+    symbols[i].prev = static_cast<int32_t>(i) - 1;
+    symbols[i].next = i + 1 < num_symbols ? static_cast<int32_t>(i) + 1 : -1;
+    if (i + 1 == num_symbols) break;
+    const Merge merge = find_merge(word, symbols[i], symbols[i + 1]);
+    scratch.ranks_[i] = merge.rank;
+    scratch.merged_[i] = merge.id;
   }
-  for (int32_t i = 0; i + 1 < num_symbols; ++i) push_candidate(word, i, scratch);
-  std::ranges::make_heap(heap, worse);
-  const auto offer = [&](int32_t left) {
-    const size_t size = heap.size();
-    push_candidate(word, left, scratch);
-    if (heap.size() > size) std::ranges::push_heap(heap, worse);
-  };
-  while (!heap.empty()) {
-    std::ranges::pop_heap(heap, worse);
-    const BpeScratch::Candidate candidate = heap.back();
-    heap.pop_back();
-    Symbol& left = symbols[static_cast<size_t>(candidate.left)];
-    if (left.length == 0 || left.next < 0) continue;
-    Symbol& right = symbols[static_cast<size_t>(left.next)];
-    // Symbols only ever grow, so an equal total length means that neither has changed.
-    if (left.length + right.length != candidate.length) continue;
-    left.id = candidate.id;
-    left.length = candidate.length;
-    right.length = 0;
-    left.next = right.next;
-    if (left.next >= 0) symbols[static_cast<size_t>(left.next)].prev = candidate.left;
-    if (left.prev >= 0) offer(left.prev);
-    if (left.next >= 0) offer(candidate.left);
+  scratch.tree_.assign(scratch.ranks_);
+  while (scratch.tree_.smallest() != MinTree::kNone) {
+    merge_at(word, scratch.tree_.where(), scratch);
   }
 }
 

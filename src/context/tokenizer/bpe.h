@@ -1,10 +1,10 @@
 // bpe.h: byte pair encoding: a word becomes tokens by merging neighbours, best merge first.
 //
 // Two ways to say which merge is best: a ranked list of merges (Hugging Face, GPT-2), or the score
-// of the merged piece (SentencePiece). Ties go to the leftmost. Long words go through a heap, so
-// that time is O(n log n) for any input. Where no token spans two neighbouring characters, a word
-// is cut there first: no merge could cross, so the result is the same and the work stays in the
-// cache. Immutable after creation; any thread, each with its own BpeScratch.
+// of the merged piece (SentencePiece). Ties go to the leftmost. Long words go through a tree
+// of minima, so that time is O(n log n) for any input. Where no token spans two neighbouring
+// characters, a word is cut there first: no merge could cross, so the result is the same and the
+// work stays in the cache. Immutable after creation; any thread, each with its own BpeScratch.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "context/tokenizer/min_tree.h"
 #include "context/tokenizer/vocabulary.h"
 
 namespace quire::context {
@@ -44,14 +45,22 @@ class BpeScratch {
     int32_t prev;
     int32_t next;
   };
-  struct Candidate {
-    uint32_t rank;
-    int32_t left;     // index of the left symbol
-    uint32_t length;  // of both together: tells a candidate whose symbols have changed since
-    int32_t id;
+  /// A short word and its tokens. Words repeat: most are found here and not merged again.
+  struct CachedWord {
+    static constexpr size_t kMaxBytes = 15;
+    static constexpr size_t kMaxTokens = 6;
+    char text[kMaxBytes];
+    uint8_t bytes = 0;  // 0: an empty entry
+    uint8_t num_tokens;
+    uint8_t begins[kMaxTokens];
+    int32_t ids[kMaxTokens];
   };
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> heap_;
+  std::vector<uint32_t> ranks_;
+  std::vector<int32_t> merged_;  // by left symbol: what it and its right neighbour become
+  MinTree tree_;
+  std::vector<CachedWord> cache_;  // by hash; made once so many words came that it pays
+  size_t num_words_ = 0;
 };
 
 class BpeModel {
@@ -91,8 +100,11 @@ class BpeModel {
   void note_neighbours();
   bool may_be_neighbours(uint32_t left, uint32_t right) const;
 
+  /// Like encode(), for a word or a part of one that is not looked up as a whole.
   void encode_part(std::string_view word, uint32_t offset, BpeScratch& scratch,
                    std::vector<PlacedToken>& out) const;
+  void merge_part(std::string_view word, uint32_t offset, BpeScratch& scratch,
+                  std::vector<PlacedToken>& out) const;
   void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
   void add_characters(std::string_view word, std::vector<Symbol>& symbols) const;
   bool add_fallback(std::string_view character, uint32_t begin, std::vector<Symbol>& symbols) const;
@@ -103,7 +115,8 @@ class BpeModel {
   Merge find_merge(std::string_view word, const Symbol& left, const Symbol& right) const;
   void merge_few(std::string_view word, std::vector<Symbol>& symbols) const;
   void merge_many(std::string_view word, BpeScratch& scratch) const;
-  void push_candidate(std::string_view word, int32_t left, BpeScratch& scratch) const;
+  void merge_at(std::string_view word, size_t left, BpeScratch& scratch) const;
+  void rank_pair(std::string_view word, size_t left, BpeScratch& scratch) const;
 
   const Vocabulary* vocabulary_;
   BpeOptions options_;

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/check.h"
@@ -10,6 +11,35 @@
 
 namespace quire::context {
 namespace {
+
+struct CharacterRange {
+  uint32_t first;
+  uint32_t last;
+};
+
+/// Characters that normalization treats specially since some version after Unicode 9: marks, and
+/// parts of composed characters. Hugging Face's tokenizers normalize by Unicode 9, where these did
+/// not exist and so are left alone; utf8proc knows them, more of them with each release.
+constexpr CharacterRange kAfterUnicode9[] = {
+    {0x7FD, 0x7FD},     {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
+    {0xC3C, 0xC3C},     {0xCF3, 0xCF3},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},
+    {0xECE, 0xECE},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C},   {0x105C0, 0x105F3}, {0x10D24, 0x10D27}, {0x10D69, 0x10D6D},
+    {0x10EAB, 0x10EAC}, {0x10EFC, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85},
+    {0x11070, 0x11070}, {0x11241, 0x11241}, {0x1133B, 0x1133B}, {0x11380, 0x113D0},
+    {0x113D2, 0x113D2}, {0x113E1, 0x113E2}, {0x1145E, 0x1145E}, {0x1171E, 0x1171E},
+    {0x11839, 0x1183A}, {0x11930, 0x11930}, {0x11935, 0x11935}, {0x1193D, 0x1193E},
+    {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F00, 0x11F01}, {0x11F03, 0x11F03}, {0x11F34, 0x11F3A}, {0x11F3E, 0x11F42},
+    {0x11F5A, 0x11F5A}, {0x13440, 0x13440}, {0x13447, 0x13455}, {0x16100, 0x1612F},
+    {0x16D63, 0x16D6C}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}};
+
+bool is_after_unicode_9(uint32_t c) {
+  const auto* after = std::ranges::upper_bound(kAfterUnicode9, c, {}, &CharacterRange::first);
+  return after != std::begin(kAfterUnicode9) && c <= std::prev(after)->last;
+}
 
 bool is_between(uint32_t c, uint32_t first, uint32_t last) {
   return c >= first && c <= last;
@@ -92,6 +122,11 @@ std::string normalized(std::string_view well_formed, UnicodeForm form) {
   return out;
 }
 
+/// Whether normalization neither changes `c` nor lets anything around it pass or join it.
+bool is_wall(const Utf8Char& c) {
+  return !c.valid || is_after_unicode_9(c.code_point);
+}
+
 /// The next stretch at or after `from` that the form may change: unsettled characters, with the
 /// settled one before them, which they may combine with. Empty at the end of the text.
 ByteRange next_unsettled(std::string_view text, size_t from, UnicodeForm form) {
@@ -103,14 +138,16 @@ ByteRange next_unsettled(std::string_view text, size_t from, UnicodeForm form) {
       continue;
     }
     const Utf8Char c = utf8_next(text.substr(at));
-    if (c.valid && !is_settled(c.code_point, form)) break;
-    before = c.valid ? at : at + 1;
+    const bool wall = is_wall(c);
+    if (!wall && !is_settled(c.code_point, form)) break;
+    before = at;
     at += static_cast<size_t>(c.bytes);
+    if (wall) before = at;
   }
   size_t end = at;
   while (end < text.size()) {
     const Utf8Char c = utf8_next(text.substr(end));
-    if (!c.valid || is_settled(c.code_point, form)) break;
+    if (is_wall(c) || is_settled(c.code_point, form)) break;
     end += static_cast<size_t>(c.bytes);
   }
   return at < text.size() ? ByteRange{before, end} : ByteRange{text.size(), text.size()};
