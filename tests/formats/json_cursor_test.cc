@@ -34,7 +34,9 @@ TEST(JsonCursor, ReadsStringsAsJsonDoes) {
     const auto taken = cursor.take_string();
     const auto json = Json::parse(text, "the test");
     ASSERT_EQ(taken.has_value() && cursor.at_end(), json.ok()) << text;
-    if (taken) EXPECT_EQ(*taken, *json->as_string()) << text;
+    if (taken) {
+      EXPECT_EQ(*taken, *json->as_string()) << text;
+    }
   }
 }
 
