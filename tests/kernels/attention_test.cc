@@ -330,6 +330,50 @@ TEST(Attention, ReadsPagesThatStartAndEndInTheMiddle) {
   }
 }
 
+TEST(Attention, GivesTheSameZeroWhereAnUnderflowMeetsInvisibleSlots) {
+  // The total is -1e-45 after split 0 and rounds to -0 in split 1. At position 513 split 2 weighs
+  // -1e-45 with 0.05, also -0; in a block the invisible slot of position 514 turns that into +0.
+  for (const KernelSet* set : available_sets()) {
+    SCOPED_TRACE(set->name);
+    PagedSequence sequence(shape_of(1, 8, KvElement::F32, KvElement::F32), 515);
+    std::vector<float> k(515 * 8);
+    std::vector<float> v(515 * 8);
+    for (const int32_t high_score : {256, 512}) std::fill_n(k.begin() + high_score * 8, 8, 0.375f);
+    for (const int32_t tiny : {0, 513}) std::fill_n(v.begin() + tiny * 8, 8, -1e-45f);
+    std::fill_n(v.begin() + 514 * 8, 8, 1.0f);
+    sequence.store(*set, k, v);
+    Problem problem(sequence, 1, 30);
+    std::fill(problem.q.begin(), problem.q.end(), std::sqrt(8.0f));
+    EXPECT_TRUE(
+        same_bits(problem.run(*set, 513, 1), row_of(problem, problem.run(*set, 513, 2), 0)));
+  }
+}
+
+TEST(AttentionSplit, CoversItsOwn256PositionsOnly) {
+  for (const KernelSet* set : available_sets()) {
+    SCOPED_TRACE(set->name);
+    PagedSequence sequence(shape_of(1, 8), 600);
+    sequence.store_random(*set, 31);
+    const Problem problem(sequence, 1, 32);
+    std::vector<float> out(8);
+    for (int32_t split = 0; split < 4; ++split) {
+      std::vector<float> partial(static_cast<size_t>(attention_partial_floats(8)));
+      set->attention_split(problem.args(599, out), 0, 0, split, partial.data());
+      double largest = -std::numeric_limits<float>::max();  // what a split without tokens says
+      for (int32_t j = split * 256; j < std::min(600, split * 256 + 256); ++j) {
+        double score = 0;
+        for (int32_t d = 0; d < 8; ++d) {
+          score += double{problem.q[static_cast<size_t>(599 * 8 + d)]} * problem.scale() *
+                   sequence.key(0, j, d);
+        }
+        largest = std::max(largest, score);
+      }
+      EXPECT_NEAR(partial[0], largest, 1e-5 * std::abs(largest)) << split;
+      EXPECT_EQ(partial[1] == 0.0f, split == 3);
+    }
+  }
+}
+
 TEST(Attention, StaysExactWhenScoresAreFarApart) {
   for (const KernelSet* set : available_sets()) {
     SCOPED_TRACE(set->name);
