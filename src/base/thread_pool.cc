@@ -9,8 +9,14 @@
 namespace quire {
 namespace {
 
-// Longer than the gaps between the jobs of one forward pass, shorter than a user's patience with fans.
+// Longer than the gaps between the jobs of one forward pass, shorter than a user's patience with
+// fans.
 constexpr std::chrono::microseconds kSpin{100};
+
+/// A ticket of which no chunk can be taken.
+constexpr uint64_t closed_ticket(uint32_t generation) {
+  return uint64_t{generation} << 32 | UINT32_MAX;
+}
 
 /// Spins until `done()` or until kSpin has passed; says whether done.
 template <class Done>
@@ -46,11 +52,14 @@ void ThreadPool::run(int32_t num_chunks, Function function, void* context) {
     for (int32_t chunk = 0; chunk < num_chunks; ++chunk) function(context, chunk);
     return;
   }
-  function_.store(function, std::memory_order_relaxed);
-  context_.store(context, std::memory_order_relaxed);
-  num_chunks_.store(num_chunks, std::memory_order_relaxed);
-  chunks_left_.store(num_chunks, std::memory_order_relaxed);
   const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  // Closed before anything of the last job is overwritten: a worker that still holds its ticket and
+  // reads one of the new values then fails to take a chunk.
+  ticket_.store(closed_ticket(generation), std::memory_order_relaxed);
+  function_.store(function, std::memory_order_release);
+  context_.store(context, std::memory_order_release);
+  num_chunks_.store(num_chunks, std::memory_order_release);
+  chunks_left_.store(num_chunks, std::memory_order_release);
   ticket_.store(uint64_t{generation} << 32, std::memory_order_release);
   generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
@@ -63,15 +72,16 @@ void ThreadPool::run(int32_t num_chunks, Function function, void* context) {
 void ThreadPool::work_on(uint32_t generation) {
   for (;;) {
     uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    const Function function = function_.load(std::memory_order_relaxed);
-    void* context = context_.load(std::memory_order_relaxed);
-    const int32_t num_chunks = num_chunks_.load(std::memory_order_relaxed);
+    const Function function = function_.load(std::memory_order_acquire);
+    void* context = context_.load(std::memory_order_acquire);
+    const int32_t num_chunks = num_chunks_.load(std::memory_order_acquire);
     if (static_cast<uint32_t>(ticket >> 32) != generation) return;
-    const auto chunk = static_cast<int32_t>(ticket & 0xFFFFFFFFu);
-    if (chunk >= num_chunks) return;
-    // Success proves that the job is still this one, hence that the three loads above belong to it.
+    const auto next = static_cast<uint32_t>(ticket);
+    if (next >= static_cast<uint32_t>(num_chunks)) return;
+    // Success proves that the ticket was open when the three values above were read: they are its
+    // own.
     if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-    function(context, chunk);
+    function(context, static_cast<int32_t>(next));
     chunks_left_.fetch_sub(1, std::memory_order_acq_rel);
   }
 }

@@ -1,10 +1,10 @@
 // thread_pool.h: a fixed team of threads that shares out short pieces of work.
 //
-// parallel() runs one function over many chunks and returns when all are done. The caller works too;
-// whoever is free takes the next chunk, so a thread whose processor is taken away delays only the
-// chunk it holds. Between jobs the workers spin for a moment (a forward pass hands out hundreds of jobs
-// a token), then sleep. Which thread runs which chunk is not defined: work must not depend on it.
-// Thread rule: one thread at a time may call parallel(); never from inside a chunk.
+// parallel() runs one function over many chunks and returns when all are done. The caller works
+// too; whoever is free takes the next chunk, so a thread whose processor is taken away delays only
+// the chunk it holds. Between jobs the workers spin for a moment (a forward pass hands out hundreds
+// of jobs a token), then sleep. Which thread runs which chunk is not defined: work must not depend
+// on it. Thread rule: one thread at a time may call parallel(); never from inside a chunk.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -29,7 +29,8 @@ class ThreadPool {
   template <class Work>
   void parallel(int32_t num_chunks, Work&& work) {
     using Plain = std::remove_reference_t<Work>;
-    run(num_chunks, [](void* context, int32_t chunk) { (*static_cast<Plain*>(context))(chunk); },
+    run(
+        num_chunks, [](void* context, int32_t chunk) { (*static_cast<Plain*>(context))(chunk); },
         const_cast<void*>(static_cast<const void*>(&work)));
   }
 
@@ -41,9 +42,9 @@ class ThreadPool {
   void work_on(uint32_t generation);
   void worker_loop();
 
-  // A job is published by storing {generation, next chunk 0} to ticket_; a chunk is taken by
-  // compare-exchange on it, which fails once the generation has moved on. So a late worker can never
-  // take a chunk of one job with the function of another.
+  // A job is published by storing {generation, next chunk 0} to ticket_, which is closed while its
+  // fields change; a chunk is taken by compare-exchange on it. So a late worker can never take a
+  // chunk of one job with the function or the size of another.
   alignas(64) std::atomic<uint64_t> ticket_{0};  // generation << 32 | next chunk
   alignas(64) std::atomic<int32_t> chunks_left_{0};
   alignas(64) std::atomic<Function> function_{nullptr};

@@ -31,6 +31,23 @@ TEST(ThreadPool, SeesTheResultsOfEveryChunkWhenItReturns) {
   for (const int64_t v : value) EXPECT_EQ(v, 500 * 501 / 2);
 }
 
+TEST(ThreadPool, NeverMixesAJobWithTheOneBefore) {
+  // Many short jobs of changing size on more threads than processors: workers are taken off their
+  // processor at every point of a hand-over, also between reading a job and taking a chunk of it.
+  // (A pool that reused a ticket while its job's fields changed failed here, or hung.)
+  for (const int32_t threads : {2, 3, 16}) {
+    ThreadPool pool(threads);
+    std::vector<std::atomic<int32_t>> runs(40);
+    for (int32_t job = 0; job < 100'000; ++job) {
+      const int32_t chunks = job % 2 == 0 ? 2 : 40;
+      pool.parallel(chunks, [&](int32_t chunk) { ++runs[static_cast<size_t>(chunk)]; });
+      for (int32_t chunk = 0; chunk < 40; ++chunk) {
+        ASSERT_EQ(runs[static_cast<size_t>(chunk)].exchange(0), chunk < chunks ? 1 : 0) << job;
+      }
+    }
+  }
+}
+
 TEST(ThreadPool, WakesWorkersThatWentToSleep) {
   ThreadPool pool(2);
   for (int round = 0; round < 3; ++round) {
@@ -41,7 +58,8 @@ TEST(ThreadPool, WakesWorkersThatWentToSleep) {
       while (arrived.load() < 2) std::this_thread::yield();
     });
     EXPECT_EQ(arrived.load(), 2);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // beyond the spin: the worker sleeps
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(2));  // beyond the spin: the worker sleeps
   }
 }
 
