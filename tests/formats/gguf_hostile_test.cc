@@ -68,6 +68,15 @@ TEST(HostileGguf, SurvivesEveryBoundaryInEveryCount) {
   }
 }
 
+TEST(HostileGguf, HoldsItsCountsAgainstItsSizeBeforeItAllocates) {
+  GgufBuilder builder;
+  builder.claimed_tensors = 60'000;
+  EXPECT_THAT(open_and_walk(builder.build()), HasSubstr("claims 60000 tensors, more than its 24"));
+  builder.claimed_tensors.reset();
+  builder.claimed_keys = 16'000;
+  EXPECT_THAT(open_and_walk(builder.build()), HasSubstr("claims 16000 metadata keys, more than"));
+}
+
 TEST(HostileGguf, SurvivesEveryBoundaryInEveryDimension) {
   for (const uint32_t type : {0u, 1u, 2u, 8u, 12u, 14u, 17u, 28u, 4u, 999u}) {
     for (const uint64_t a : kBoundaries) {
