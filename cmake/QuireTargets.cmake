@@ -1,6 +1,7 @@
 # How every target of Quire is compiled.
 #
-# quire_add_layer(NAME [LINK libs...] [PRIVATE_LINK libs...])  a static library from all sources of src/NAME
+# quire_add_layer(NAME [LINK libs...] [PRIVATE_LINK libs...])  a static library from all sources of src/NAME,
+#                                                              installed and exported as quire::NAME
 # quire_add_tests(NAME [LINK libs...])                         one GoogleTest binary from all sources of tests/NAME
 
 add_library(quire_build_flags INTERFACE)
@@ -39,12 +40,20 @@ function(quire_add_layer name)
   cmake_parse_arguments(ARG "" "" "LINK;PRIVATE_LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  # Headers of one instruction set compile only inside the sources made for it; no other header needs them.
+  list(FILTER headers EXCLUDE REGEX "/src/kernels/simd/")
   add_library(quire_${name} STATIC ${sources})
   add_library(quire::${name} ALIAS quire_${name})
   target_sources(quire_${name} PUBLIC FILE_SET HEADERS
     BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
   target_link_libraries(quire_${name} PUBLIC ${ARG_LINK} PRIVATE $<BUILD_INTERFACE:quire_build_flags> ${ARG_PRIVATE_LINK})
+  target_compile_features(quire_${name} PUBLIC cxx_std_20)
   set_target_properties(quire_${name} PROPERTIES EXPORT_NAME ${name})
+  if(NOT name STREQUAL "cli")  # the command line is a program, not a library for others
+    install(TARGETS quire_${name} EXPORT QuireTargets
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+      FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quire)
+  endif()
 endfunction()
 
 function(quire_add_tests name)

@@ -15,7 +15,6 @@
 #include "cli/session.h"
 #include "engine/describe.h"
 #include "formats/model_files.h"
-#include "model/architecture.h"
 
 namespace quire::cli {
 namespace {
@@ -121,10 +120,9 @@ std::string comparison(const std::vector<Count>& counts) {
 /// What the model was trained for, at most --ctx; nothing if the files do not say.
 Result<std::optional<int64_t>> window_of(const formats::ModelFiles& files,
                                          std::optional<int64_t> asked) {
-  const auto described = model::describe(files);
-  if (!described.ok()) return asked;
-  const int64_t trained = described->config.context;
-  QUIRE_TRY(const engine::Window window, engine::resolve_window(trained, asked, trained));
+  const std::optional<int64_t> trained = engine::trained_context(files);
+  if (!trained) return asked;
+  QUIRE_TRY(const engine::Window window, engine::resolve_window(*trained, asked, *trained));
   return std::optional(window.tokens);
 }
 

@@ -146,6 +146,12 @@ Result<ModelDescription> describe_model(FileSystem& file_system, const std::stri
   return describe_model(files);
 }
 
+std::optional<int64_t> trained_context(const formats::ModelFiles& files) {
+  const auto described = model::describe(files);
+  if (!described.ok()) return std::nullopt;
+  return described->config.context;
+}
+
 Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs) {
   std::vector<kv::LayerKv> layers;
   for (const model::LayerConfig& layer : config.layers) {

@@ -51,6 +51,10 @@ Result<ModelDescription> describe_model(FileSystem& files, const std::string& pa
 /// The same for files that are open already.
 ModelDescription describe_model(const formats::ModelFiles& files);
 
+/// The context that the model was trained for; nothing if the files do not say it, or describe a
+/// model that Quire does not run.
+std::optional<int64_t> trained_context(const formats::ModelFiles& files);
+
 /// What a model of these numbers caches.
 Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs);
 
