@@ -12,6 +12,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 8;
 constexpr int kTileTokens = 4;
+constexpr int kTileTokensK = 6;
+constexpr int kTileStrips = 1;
 constexpr int kTilePanels = 1;
 constexpr int kGemvPanels = 2;
 constexpr int kFloatTokens = 6;

@@ -8,7 +8,9 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 16;
-constexpr int kTileTokens = 4;
+constexpr int kTileTokens = 6;
+constexpr int kTileTokensK = 6;
+constexpr int kTileStrips = 2;
 constexpr int kTilePanels = 2;
 constexpr int kGemvPanels = 2;
 constexpr int kFloatTokens = 8;

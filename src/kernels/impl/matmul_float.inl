@@ -28,7 +28,7 @@ QUIRE_ALWAYS_INLINE Strip load_weights(const std::byte* p) {
 }
 
 template <ElementType kType, int R, int T>
-static void float_tile(const FloatPart& part, int64_t first_token) {
+QUIRE_TILE void float_tile(const FloatPart& part, int64_t first_token) {
   constexpr int kColumnBytes = panel_block(kType).bytes;
   const float* x[T];
   Strip acc[R][T];
@@ -57,12 +57,12 @@ static void float_tile(const FloatPart& part, int64_t first_token) {
   }
 }
 
-/// Tokens [begin, end) with tiles of T tokens, the rest with one smaller tile.
+/// Tokens [begin, end) with tiles of T tokens, the rest with smaller ones.
 template <ElementType kType, int R, int T>
 QUIRE_ALWAYS_INLINE void float_tokens(const FloatPart& part, int64_t begin, int64_t end) {
   for (; begin + T <= end; begin += T) float_tile<kType, R, T>(part, begin);
   if constexpr (T > 1) {
-    if (begin < end) float_tokens<kType, R, T - 1>(part, begin, end);
+    if (begin < end) float_tokens<kType, R, fewer_tokens(T)>(part, begin, end);
   }
 }
 
@@ -113,12 +113,7 @@ static void float_block(const MatmulArgs& args, const StripSet& strips, int64_t 
   } else {
     add_columns<kType, kPanels>(args, strips, part, end - begin);
   }
-  for (int64_t token = begin; token < end; ++token) {
-    for (int r = 0; r < kStrips; ++r) {
-      const float* sum = sums + ((token - begin) * kStrips + r) * kStripRows;
-      store_result(args, token, strips.first_row[r], load_strip(sum));
-    }
-  }
+  store_sums(args, strips, kStrips, begin, end - begin, sums);
 }
 
 /// kType F32, F16 or BF16, or any quantized type: they share the code of Q8_0.

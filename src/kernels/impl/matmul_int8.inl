@@ -3,7 +3,7 @@
 // Integer sums are exact. Floats, per output and block, ascending:
 //   32 columns   acc = fma(d * da, isum, acc);  with a minimum acc = fma(m, da * sum(q), acc),
 //                where m is the file's, or -8 d (Q4_0), -16 d (Q5_0)
-//   K-quants     acc = fma(d * da, isum, acc);  acc = fma(-(dmin * da), imin, acc), where
+//   K-quants     acc = fma(d * da, isum, acc);  acc = fma(-dmin * da, imin, acc), where
 //                isum = sum over sub-blocks of scale * (codes . q), imin = sum of min * sum(q);
 //                Q6_K instead takes 32 * sum of scale * sum(q) from isum
 #pragma once
@@ -11,241 +11,259 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Reads ahead what one token's product will need, once for all strips of a panel.
-template <int kBytes, int R>
-QUIRE_ALWAYS_INLINE void prefetch_blocks(const StripSet& strips, int64_t offset) {
-  for (int r = 0; r < R; r += kStripsAPanel) {
-    for (int i = 0; i < kBytes; i += 64) {
-      prefetch(strips.panel[r] + offset + kPrefetchBytes + i);
+/// The sums of a tile while it is computed, and what it reads of each strip and token.
+template <int R, int T>
+struct Tile {
+  Strip acc[R][T];
+  const std::byte* panel[R];
+  int64_t lane[R];     // the strip's first row within its panel
+  const int8_t* q[T];  // [cols]
+
+  QUIRE_ALWAYS_INLINE Tile(const StripSet& strips, const int8_t* first_q, int64_t cols) {
+    for (int r = 0; r < R; ++r) {
+      panel[r] = strips.panel[r];
+      lane[r] = strips.first_row[r] % kPanelRows;
+      for (int t = 0; t < T; ++t) acc[r][t] = zero_strip();
+    }
+    for (int t = 0; t < T; ++t) q[t] = first_q + t * cols;
+  }
+
+  /// Reads ahead kBytes that follow `offset`, once for all strips of a panel.
+  template <int kBytes>
+  QUIRE_ALWAYS_INLINE void prefetch_from(int64_t offset) const {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r += kStripsAPanel) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kBytes; i += 64) prefetch(panel[r] + offset + kPrefetchBytes + i);
     }
   }
-}
 
-/// The products of one group of 32 columns. Sum: GroupSum with its start called.
-template <int kBits, int R, int T, class Add>
-QUIRE_ALWAYS_INLINE void for_each_pair(const std::byte* const (&codes)[R],
-                                       const std::byte* const (&high)[R],
-                                       const int8_t* const (&q)[T], int64_t column, Add add) {
+  /// Calls add(r, t, pair, weights, even, odd) for all of a group of 32 columns.
+  template <int kBits, class Add>
+  QUIRE_ALWAYS_INLINE void for_each_pair(int64_t codes, int64_t high, int64_t column,
+                                         Add add) const {
 #pragma GCC unroll 4
-  for (int pair = 0; pair < 4; ++pair) {
-    Pair w[R];
+    for (int pair = 0; pair < 4; ++pair) {
+      Pair w[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) w[r] = load_pair<kBits>(codes[r], high[r], pair);
+      for (int r = 0; r < R; ++r) {
+        const std::byte* rows = panel[r] + 4 * lane[r];
+        w[r] = load_pair<kBits>(rows + codes, rows + high, pair);
+      }
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        const Quad even = load_quad(q[t] + column + 8 * pair);
+        const Quad odd = load_quad(q[t] + column + 8 * pair + 4);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) add(r, t, pair, w[r], even, odd);
+      }
+    }
+  }
+
+  QUIRE_ALWAYS_INLINE Strip halves_at(int r, int64_t offset) const {
+    return load_strip_half(halves(panel[r] + offset + 2 * lane[r]));
+  }
+  QUIRE_ALWAYS_INLINE const std::byte* bytes_at(int r, int64_t offset) const {
+    return panel[r] + offset + lane[r];
+  }
+
+  QUIRE_ALWAYS_INLINE void finish(const MatmulArgs& args, const StripSet& strips,
+                                  int64_t first_token) const {
+    alignas(64) float sums[T][R][kStripRows];
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
-      const Quad even = load_quad(q[t] + column + 8 * pair);
-      const Quad odd = load_quad(q[t] + column + 8 * pair + 4);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) add(r, t, pair, w[r], even, odd);
+      for (int r = 0; r < R; ++r) store(sums[t][r], acc[r][t]);
     }
+    store_sums(args, strips, R, first_token, T, sums[0][0]);
   }
-}
+};
 
-/// The minimum of a 32-column block: what sum(q) is multiplied with.
-template <ElementType kType>
-QUIRE_ALWAYS_INLINE Strip block_minimum(Strip d, const std::byte* m) {
+/// The minimum of a 32-column block: what sum(q) is multiplied with. // tile: of the block at
+/// `offset`
+template <ElementType kType, int R, int T>
+QUIRE_ALWAYS_INLINE Strip block_minimum(const Tile<R, T>& tile, int r, int64_t offset, Strip d) {
+  constexpr PanelBlock kBlock = panel_block(kType);
   if constexpr (kType == ElementType::Q4_0) return d * broadcast_strip(-8.0f);
   if constexpr (kType == ElementType::Q5_0) return d * broadcast_strip(-16.0f);
-  return load_strip_half(halves(m));
+  if constexpr (kBlock.m >= 0) return tile.halves_at(r, offset + kBlock.m);
+  return zero_strip();
 }
 
 template <ElementType kType, int R, int T>
-static void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t first_token) {
+QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t first_token,
+                        bool read_ahead) {
   constexpr PanelBlock kBlock = panel_block(kType);
-  constexpr bool kHasMinimum = kType != ElementType::Q8_0;
   const int64_t num_blocks = args.x.cols / kGroupColumns;
+  Tile<R, T> tile(strips, args.x.q32 + first_token * args.x.cols, args.x.cols);
+  const ActivationBlock* x = args.x.blocks32 + first_token * num_blocks;
 
-  const int8_t* q[T];
-  const ActivationBlock* blocks[T];
-  Strip acc[R][T];
-  for (int t = 0; t < T; ++t) {
-    q[t] = args.x.q32 + (first_token + t) * args.x.cols;
-    blocks[t] = args.x.blocks32 + (first_token + t) * num_blocks;
-    for (int r = 0; r < R; ++r) acc[r][t] = zero_strip();
-  }
-  for (int64_t b = 0; b < num_blocks; ++b) {
+  for (int64_t b = 0; b < num_blocks; ++b, ++x) {
     const int64_t offset = b * kBlock.bytes;
-    if constexpr (T == 1) prefetch_blocks<kBlock.bytes, R>(strips, offset);
-    const std::byte* codes[R];
-    const std::byte* high[R];
-    for (int r = 0; r < R; ++r) {
-      codes[r] = strips.panel[r] + offset + strip_offset(strips.first_row[r], 4);
-      high[r] = codes[r] + kBlock.high;
-    }
+    if (read_ahead) tile.template prefetch_from<kBlock.bytes>(offset);
     GroupSum<kBlock.code_bits> sum[R][T];
-    for (int r = 0; r < R; ++r) {
-      for (int t = 0; t < T; ++t) sum[r][t].start(blocks[t][b]);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      for (int r = 0; r < R; ++r) sum[r][t].start(x[t * num_blocks]);
     }
-    for_each_pair<kBlock.code_bits, R, T>(
-        codes, high, q, b * kGroupColumns,
+    tile.template for_each_pair<kBlock.code_bits>(
+        offset, offset + kBlock.high, b * kGroupColumns,
         [&](int r, int t, int pair, const Pair& w, Quad even, Quad odd)
             __attribute__((always_inline)) { sum[r][t].add(pair, w, even, odd); });
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const std::byte* floats = strips.panel[r] + offset + strip_offset(strips.first_row[r], 2);
-      const Strip d = load_strip_half(halves(floats + kBlock.d));
-      Strip m = zero_strip();
-      if constexpr (kHasMinimum) m = block_minimum<kType>(d, floats + kBlock.m);
+      const Strip d = tile.halves_at(r, offset + kBlock.d);
+      const Strip m = block_minimum<kType>(tile, r, offset, d);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
-        const ActivationBlock& x = blocks[t][b];
-        acc[r][t] = fma(d * broadcast_strip(x.scale), to_float(sum[r][t].total()), acc[r][t]);
-        if constexpr (kHasMinimum) acc[r][t] = fma(m, broadcast_strip(x.sum), acc[r][t]);
+        const ActivationBlock& block = x[t * num_blocks];
+        Strip& acc = tile.acc[r][t];
+        acc = fma(d * broadcast_strip(block.scale), to_float(sum[r][t].total()), acc);
+        if constexpr (kType != ElementType::Q8_0) acc = fma(m, broadcast_strip(block.sum), acc);
       }
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int t = 0; t < T; ++t) store_result(args, first_token + t, strips.first_row[r], acc[r][t]);
-  }
+  tile.finish(args, strips, first_token);
 }
 
-/// Sum over the block of minimum (Q6_K: scale) times activations.
+/// Sum over a block of min * sum(q) (Q6_K: scale * sum(q)). // bytes: the first of the plane
 template <ElementType kType, int T>
-QUIRE_ALWAYS_INLINE void sum_minimums(const std::byte* bytes, const int16_t* const (&sums16)[T],
-                                      int64_t first_sum, StripInt (&imin)[T]) {
+QUIRE_ALWAYS_INLINE void sum_minimums(const std::byte* bytes, const int16_t* sums16,
+                                      int64_t token_stride, StripInt (&imin)[T]) {
   for (int t = 0; t < T; ++t) imin[t] = zero_ints();
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     const ScalePair pair = kType == ElementType::Q6_K ? signed_scale_pair(bytes + 32 * i)
                                                       : same_scale_twice(bytes + 16 * i);
-    for (int t = 0; t < T; ++t) add_pair_products(imin[t], pair, sums16[t] + first_sum + 2 * i);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      add_pair_products(imin[t], pair, sums16 + t * token_stride + 2 * i);
+    }
+  }
+}
+
+/// Adds the integer products of one 256-column block's groups.
+template <ElementType kType, int R, int T, class Sum>
+QUIRE_ALWAYS_INLINE void sum_groups(const Tile<R, T>& tile, int64_t offset, int64_t column,
+                                    bool read_ahead, Sum (&sum)[R][T]) {
+  constexpr PanelBlock kBlock = panel_block(kType);
+  constexpr int kSubs = kGroupColumns / kBlock.sub_columns;
+  for (int group = 0; group < 8; ++group) {
+    constexpr int kSlice = kBlock.bytes / 8;
+    if (read_ahead) tile.template prefetch_from<kSlice>(offset + group * kSlice);
+    StripInt scale[R][kSubs];
+    for (int r = 0; r < R; ++r) {
+      for (int s = 0; s < kSubs; ++s) {
+        const std::byte* p = tile.bytes_at(r, offset + kBlock.scales + 16 * (group * kSubs + s));
+        scale[r][s] = kType == ElementType::Q6_K ? load_signed_scales(p) : load_scales(p);
+      }
+    }
+    tile.template for_each_pair<kBlock.code_bits>(
+        offset + group * kBlock.group_code_bytes(),
+        offset + kBlock.high + group * kBlock.group_high_bytes(), column + group * kGroupColumns,
+        [&](int r, int t, int pair, const Pair& w, Quad even, Quad odd)
+            __attribute__((always_inline)) {
+              sum[r][t].add(pair, w, even, odd, scale[r][pair * 8 / kBlock.sub_columns]);
+            });
   }
 }
 
 template <ElementType kType, int R, int T>
-static void tile_256(const MatmulArgs& args, const StripSet& strips, int64_t first_token) {
+QUIRE_TILE void tile_256(const MatmulArgs& args, const StripSet& strips, int64_t first_token,
+                         bool read_ahead) {
   constexpr PanelBlock kBlock = panel_block(kType);
-  constexpr bool kSigned = kType == ElementType::Q6_K;
-  constexpr int kSubsAGroup = kGroupColumns / kBlock.sub_columns;
+  constexpr bool kCentred = kType == ElementType::Q6_K;  // codes less 32, and no minimum
   const int64_t num_blocks = args.x.cols / kBlock.columns;
+  Tile<R, T> tile(strips, args.x.q256 + first_token * args.x.cols, args.x.cols);
+  const float* scales = args.x.scales256 + first_token * num_blocks;
+  const int16_t* sums16 = args.x.sums16 + first_token * num_blocks * 16;
 
-  const int8_t* q[T];
-  const float* scales[T];
-  const int16_t* sums16[T];
-  Strip acc[R][T];
-  for (int t = 0; t < T; ++t) {
-    q[t] = args.x.q256 + (first_token + t) * args.x.cols;
-    scales[t] = args.x.scales256 + (first_token + t) * num_blocks;
-    sums16[t] = args.x.sums16 + (first_token + t) * num_blocks * 16;
-    for (int r = 0; r < R; ++r) acc[r][t] = zero_strip();
-  }
-  for (int64_t b = 0; b < num_blocks; ++b) {
+  for (int64_t b = 0; b < num_blocks; ++b, ++scales, sums16 += 16) {
     const int64_t offset = b * kBlock.bytes;
-    if constexpr (T == 1) prefetch_blocks<kBlock.bytes, R>(strips, offset);
     ScaledSum<kBlock.code_bits, kBlock.sub_columns> sum[R][T];
     for (int r = 0; r < R; ++r) {
       for (int t = 0; t < T; ++t) sum[r][t].start();
     }
-    for (int group = 0; group < 8; ++group) {
-      const std::byte* codes[R];
-      const std::byte* high[R];
-      StripInt scale[R][kSubsAGroup];
-      for (int r = 0; r < R; ++r) {
-        const std::byte* block = strips.panel[r] + offset;
-        const int64_t lane4 = strip_offset(strips.first_row[r], 4);
-        codes[r] = block + lane4 + group * kBlock.group_code_bytes();
-        high[r] = block + lane4 + kBlock.high + group * kBlock.group_high_bytes();
-        for (int s = 0; s < kSubsAGroup; ++s) {
-          const std::byte* bytes = block + kBlock.scales + 16 * (group * kSubsAGroup + s) +
-                                   strip_offset(strips.first_row[r], 1);
-          scale[r][s] = kSigned ? load_signed_scales(bytes) : load_scales(bytes);
-        }
-      }
-      for_each_pair<kBlock.code_bits, R, T>(
-          codes, high, q, b * kBlock.columns + group * kGroupColumns,
-          [&](int r, int t, int pair, const Pair& w, Quad even, Quad odd)
-              __attribute__((always_inline)) {
-                sum[r][t].add(pair, w, even, odd, scale[r][pair * 8 / kBlock.sub_columns]);
-              });
-    }
+    sum_groups<kType>(tile, offset, b * kBlock.columns, read_ahead, sum);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const std::byte* block = strips.panel[r] + offset;
-      const int64_t lane = strip_offset(strips.first_row[r], 1);
-      const Strip d = load_strip_half(halves(block + kBlock.d + 2 * lane));
+      const Strip d = tile.halves_at(r, offset + kBlock.d);
       StripInt imin[T];
-      sum_minimums<kType, T>(block + (kSigned ? kBlock.scales : kBlock.mins) + lane, sums16, b * 16,
-                             imin);
+      sum_minimums<kType>(tile.bytes_at(r, offset + (kCentred ? kBlock.scales : kBlock.mins)),
+                          sums16, num_blocks * 16, imin);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
-        const Strip da = broadcast_strip(scales[t][b]);
+        const Strip da = broadcast_strip(scales[t * num_blocks]);
         const StripInt isum = sum[r][t].total();
-        if constexpr (kSigned) {
-          acc[r][t] = fma(d * da, to_float(minus_32_times(isum, imin[t])), acc[r][t]);
+        Strip& acc = tile.acc[r][t];
+        if constexpr (kCentred) {
+          acc = fma(d * da, to_float(minus_32_times(isum, imin[t])), acc);
         } else {
-          const Strip minus_dmin =
-              load_strip_half(halves(block + kBlock.m + 2 * lane)) * broadcast_strip(-1.0f);
-          acc[r][t] = fma(d * da, to_float(isum), acc[r][t]);
-          acc[r][t] = fma(minus_dmin * da, to_float(imin[t]), acc[r][t]);
+          const Strip minus_dmin = tile.halves_at(r, offset + kBlock.m) * broadcast_strip(-1.0f);
+          acc = fma(d * da, to_float(isum), acc);
+          acc = fma(minus_dmin * da, to_float(imin[t]), acc);
         }
       }
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int t = 0; t < T; ++t) store_result(args, first_token + t, strips.first_row[r], acc[r][t]);
-  }
+  tile.finish(args, strips, first_token);
 }
 
-template <ElementType kType, int R, int T>
-QUIRE_ALWAYS_INLINE void int8_tile(const MatmulArgs& args, const StripSet& strips,
-                                   int64_t first_token) {
-  if constexpr (is_k_quant(kType)) {
-    tile_256<kType, R, T>(args, strips, first_token);
-  } else {
-    tile_32<kType, R, T>(args, strips, first_token);
-  }
-}
-
-/// Tokens [begin, end) with tiles of T tokens, the rest with one smaller tile.
+/// Tokens [begin, end) with tiles of T tokens, the rest with one smaller tile. The first tile
+/// brings the weights from memory.
 template <ElementType kType, int R, int T>
 QUIRE_ALWAYS_INLINE void int8_tokens(const MatmulArgs& args, const StripSet& strips, int64_t begin,
-                                     int64_t end) {
-  for (; begin + T <= end; begin += T) int8_tile<kType, R, T>(args, strips, begin);
+                                     int64_t end, bool read_ahead) {
+  for (; begin + T <= end; begin += T, read_ahead = false) {
+    if constexpr (is_k_quant(kType)) {
+      tile_256<kType, R, T>(args, strips, begin, read_ahead);
+    } else {
+      tile_32<kType, R, T>(args, strips, begin, read_ahead);
+    }
+  }
   if constexpr (T > 1) {
-    if (begin < end) int8_tokens<kType, R, T - 1>(args, strips, begin, end);
+    if (begin < end) int8_tokens<kType, R, fewer_tokens(T)>(args, strips, begin, end, read_ahead);
   }
 }
 
-/// Several tokens: a block of tokens passes over each tile's strips while their weights stay near.
-template <ElementType kType>
-static void int8_gemm(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end) {
-  const int64_t num_tokens = args.x.num_rows;
-  for (int64_t begin = 0; begin < num_tokens; begin += kBlockTokens) {
-    const int64_t end = begin + kBlockTokens < num_tokens ? begin + kBlockTokens : num_tokens;
-    int64_t panel = panel_begin;
-    if constexpr (kTilePanels > 1) {
-      for (; panel + kTilePanels <= panel_end; panel += kTilePanels) {
-        int8_tokens<kType, kTilePanels * kStripsAPanel, kTileTokens>(
-            args, whole_panels<kTilePanels>(args, panel, 1), begin, end);
-      }
-    }
-    for (; panel < panel_end; ++panel) {
-      for (int strip = 0; strip < kStripsAPanel; ++strip) {
-        int8_tokens<kType, 1, kTileTokens>(args, one_strip(args, panel, strip), begin, end);
-      }
-    }
+/// All strips of kPanels panels, kStrips at a time.
+template <ElementType kType, int kPanels, int kStrips, int kTokens>
+QUIRE_ALWAYS_INLINE void int8_panels(const MatmulArgs& args, int64_t panel, int64_t apart,
+                                     int64_t begin, int64_t end) {
+  const StripSet all = whole_panels<kPanels>(args, panel, apart);
+  for (int first = 0; first < kPanels * kStripsAPanel; first += kStrips) {
+    int8_tokens<kType, kStrips, kTokens>(args, strips_from(all, first, kStrips), begin, end,
+                                         first % kStripsAPanel == 0);
   }
 }
 
-/// One token: memory is the limit, so each tile reads far-apart panels at once.
-template <ElementType kType>
-static void int8_gemv(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end) {
-  const int64_t apart = (panel_end - panel_begin) / kGemvPanels;
+/// A block of tokens passes over each tile's strips while their weights stay near. Panels that are
+/// read at once stand far apart, which memory serves faster than one stream.
+template <ElementType kType, int kPanels, int kStrips, int kTokens>
+static void int8_token_block(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end,
+                             int64_t begin, int64_t end) {
+  const int64_t apart = (panel_end - panel_begin) / kPanels;
   for (int64_t panel = panel_begin; panel < panel_begin + apart; ++panel) {
-    int8_tile<kType, kGemvPanels * kStripsAPanel, 1>(
-        args, whole_panels<kGemvPanels>(args, panel, apart), 0);
+    int8_panels<kType, kPanels, kStrips, kTokens>(args, panel, apart, begin, end);
   }
-  for (int64_t panel = panel_begin + apart * kGemvPanels; panel < panel_end; ++panel) {
-    int8_tile<kType, kStripsAPanel, 1>(args, whole_panels<1>(args, panel, 0), 0);
+  for (int64_t panel = panel_begin + apart * kPanels; panel < panel_end; ++panel) {
+    constexpr int kFewer = kStrips < kStripsAPanel ? kStrips : kStripsAPanel;
+    int8_panels<kType, 1, kFewer, kTokens>(args, panel, 0, begin, end);
   }
 }
 
 template <ElementType kType>
 static void int8_matmul(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end) {
-  if (args.x.num_rows == 1) {
-    int8_gemv<kType>(args, panel_begin, panel_end);
-  } else {
-    int8_gemm<kType>(args, panel_begin, panel_end);
+  const int64_t num_tokens = args.x.num_rows;
+  if (num_tokens == 1) {
+    return int8_token_block<kType, kGemvPanels, kGemvPanels * kStripsAPanel, 1>(args, panel_begin,
+                                                                                panel_end, 0, 1);
+  }
+  for (int64_t begin = 0; begin < num_tokens; begin += kBlockTokens) {
+    const int64_t end = begin + kBlockTokens < num_tokens ? begin + kBlockTokens : num_tokens;
+    constexpr int kTokens = is_k_quant(kType) ? kTileTokensK : kTileTokens;
+    int8_token_block<kType, kTilePanels, kTileStrips, kTokens>(args, panel_begin, panel_end, begin,
+                                                               end);
   }
 }
 

@@ -10,11 +10,19 @@ namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripsAPanel = kPanelRows / kStripRows;
 constexpr int64_t kBlockTokens = 64;      // tokens that pass over a panel while it stays near
-constexpr int64_t kPrefetchBytes = 1024;  // how far ahead one token's product reads
+constexpr int64_t kPrefetchBytes = 2048;  // how far ahead weights are read from memory
 constexpr int kMaxStrips = 4;
+
+// Tiles are functions of their own: inlined into one another they run out of registers.
+#define QUIRE_TILE __attribute__((noinline)) static
 
 QUIRE_ALWAYS_INLINE const uint16_t* halves(const std::byte* p) {
   return reinterpret_cast<const uint16_t*>(p);
+}
+
+/// The next smaller tile: what is left of T - 1 tokens or fewer.
+constexpr int fewer_tokens(int tokens) {
+  return tokens > 4 ? 4 : tokens / 2;
 }
 
 /// Strips of the matrix, anywhere in it.
@@ -26,14 +34,6 @@ struct StripSet {
 /// Where a strip's rows start inside a vector of 16 rows x `bytes_a_row`.
 QUIRE_ALWAYS_INLINE int64_t strip_offset(int64_t first_row, int bytes_a_row) {
   return first_row % kPanelRows * bytes_a_row;
-}
-
-/// One strip of a panel.
-QUIRE_ALWAYS_INLINE StripSet one_strip(const MatmulArgs& args, int64_t panel, int strip) {
-  StripSet set{};
-  set.panel[0] = args.weights->panel(panel);
-  set.first_row[0] = panel * kPanelRows + strip * kStripRows;
-  return set;
 }
 
 /// All strips of kPanels panels that stand `apart` panels from each other.
@@ -49,19 +49,38 @@ QUIRE_ALWAYS_INLINE StripSet whole_panels(const MatmulArgs& args, int64_t first,
   return set;
 }
 
+/// Some of them.
+QUIRE_ALWAYS_INLINE StripSet strips_from(const StripSet& all, int first, int count) {
+  StripSet some{};
+  for (int r = 0; r < count; ++r) {
+    some.panel[r] = all.panel[first + r];
+    some.first_row[r] = all.first_row[first + r];
+  }
+  return some;
+}
+
 /// Writes or adds one strip of one token's result, without the rows that only pad the panel.
-QUIRE_ALWAYS_INLINE void store_result(const MatmulArgs& args, int64_t token, int64_t first_row,
-                                      Strip value) {
+QUIRE_ALWAYS_INLINE void store_strip(const MatmulArgs& args, int64_t token, int64_t first_row,
+                                     const float* sums) {
   float* out = args.out + token * args.out_stride + first_row;
   const int64_t rows = args.weights->rows() - first_row;
   if (rows >= kStripRows) {
+    const Strip value = load_strip(sums);
     store(out, args.store == Store::kAdd ? load_strip(out) + value : value);
     return;
   }
-  float lanes[kStripRows];
-  store(lanes, value);
   for (int64_t i = 0; i < rows; ++i)
-    out[i] = args.store == Store::kAdd ? out[i] + lanes[i] : lanes[i];
+    out[i] = args.store == Store::kAdd ? out[i] + sums[i] : sums[i];
+}
+
+/// Writes or adds the results of some tokens. // sums: [num_tokens, num_strips, kStripRows]
+static void store_sums(const MatmulArgs& args, const StripSet& strips, int num_strips,
+                       int64_t first_token, int64_t num_tokens, const float* sums) {
+  for (int64_t t = 0; t < num_tokens; ++t) {
+    for (int r = 0; r < num_strips; ++r, sums += kStripRows) {
+      store_strip(args, first_token + t, strips.first_row[r], sums);
+    }
+  }
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
