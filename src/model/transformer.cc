@@ -81,6 +81,7 @@ class Transformer::Pass {
   void run(std::span<float> logits) {
     embed();
     prepare_rotations();
+    plan_attentions();
     for (int32_t layer = 0; layer < c_.num_layers; ++layer) {
       attention_block(layer);
       ffn_block(w_.layers[static_cast<size_t>(layer)]);
@@ -132,6 +133,20 @@ class Transformer::Pass {
         rope.angles({s_.positions.data() + begin, count}, {angles(s_.cos, r) + at, count * half},
                     {angles(s_.sin, r) + at, count * half});
       });
+    }
+  }
+
+  /// One plan a layer group: its layers share a window.
+  void plan_attentions() {
+    for (size_t layer = 0; layer < places_.size(); ++layer) {
+      const auto group = static_cast<size_t>(places_[layer].group);
+      if (group < plans_.size() && !plans_[group].tasks.empty()) continue;
+      plans_.resize(std::max(plans_.size(), group + 1));
+      plans_[group] =
+          plan_attention(batch_.sequences, {.num_heads = c_.num_heads,
+                                            .num_kv_heads = c_.num_kv_heads,
+                                            .window_tokens = c_.layers[layer].window_tokens,
+                                            .num_threads = threads_.num_threads()});
     }
   }
 
@@ -270,11 +285,7 @@ class Transformer::Pass {
 
   void attend(int32_t layer) {
     const KvPlace place = places_[static_cast<size_t>(layer)];
-    const AttentionShape shape{.num_heads = c_.num_heads,
-                               .num_kv_heads = c_.num_kv_heads,
-                               .window_tokens = c_.layers[static_cast<size_t>(layer)].window_tokens,
-                               .num_threads = threads_.num_threads()};
-    const AttentionPlan plan = plan_attention(batch_.sequences, shape);
+    const AttentionPlan& plan = plans_[static_cast<size_t>(place.group)];
     const std::vector<kernels::AttentionArgs> args = attention_args(place);
     const int64_t group_floats =
         int64_t{c_.num_heads / c_.num_kv_heads} * kernels::attention_partial_floats(c_.head_dim);
@@ -354,6 +365,7 @@ class Transformer::Pass {
   const int32_t max_rows_;
   Scratch& s_;
   const Batch& batch_;
+  std::vector<AttentionPlan> plans_;  // [layer groups]
 };
 
 Transformer::Transformer(Parts parts, const TransformerOptions& options,
