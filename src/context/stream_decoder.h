@@ -19,7 +19,7 @@ class StreamDecoder {
   StreamDecoder(const Tokenizer& tokenizer, SpecialText special, Start start)
       : tokenizer_(&tokenizer), special_(special), start_(start) {}
 
-  /// The text that this token completes, often empty. Requires a valid id.
+  /// The text that this token completes, often empty.
   std::string push(TokenId id);
 
   /// The bytes of an unfinished character, 0 to 3.

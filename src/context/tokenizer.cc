@@ -13,9 +13,6 @@
 namespace quire::context {
 namespace {
 
-/// Positions within a word are 32 bits wide, and a normalizer may triple a text.
-constexpr size_t kMaxTextBytes = size_t{1} << 30;
-
 /// The tokens of a text on their way out, and where each begins in it.
 struct Output {
   Tokenizer::Encoding encoding;
@@ -130,6 +127,7 @@ std::vector<ByteRange> inert_within(const AlignedText& text, std::span<const Byt
 
 void Tokenizer::Impl::encode(std::string_view text, std::span<const ByteRange> inert,
                              Output& out) const {
+  // Positions within a word are 32 bits wide, and a normalizer may triple a text.
   QUIRE_CHECK_LE(text.size(), kMaxTextBytes);
   RegexScratch scratch(utf8_is_valid(text) ? RegexScratch::Texts::kWellFormed
                                            : RegexScratch::Texts::kAny);
@@ -225,8 +223,7 @@ Tokenizer::Encoding Tokenizer::encode_with_ranges(std::string_view text,
 }
 
 std::string_view Tokenizer::piece(TokenId id) const {
-  QUIRE_CHECK(is_valid(id), "piece() of an id outside the vocabulary");
-  return impl_->vocabulary.piece(id.value);
+  return is_valid(id) ? impl_->vocabulary.piece(id.value) : std::string_view();
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, SpecialText special) const {
@@ -244,8 +241,7 @@ int32_t Tokenizer::vocab_size() const {
 }
 
 TokenKind Tokenizer::kind(TokenId id) const {
-  QUIRE_CHECK(is_valid(id), "kind() of an id outside the vocabulary");
-  return impl_->vocabulary.kind(id.value);
+  return is_valid(id) ? impl_->vocabulary.kind(id.value) : TokenKind::kUnused;
 }
 
 bool Tokenizer::is_control(TokenId id) const {

@@ -60,7 +60,11 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// The ids of a text. Adds neither BOS nor EOS: see add_bos() and add_eos().
+  /// The longest text that can be encoded.
+  static constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+  /// The ids of a text. Adds neither BOS nor EOS: see add_bos() and add_eos(). A byte that a
+  /// byte-level vocabulary lacks vanishes, as in Hugging Face. Requires at most kMaxTextBytes.
   std::vector<TokenId> encode(std::string_view text, Special special) const;
 
   /// The ids of a rendered prompt: special tokens are parsed, except where they touch one of the
@@ -77,21 +81,21 @@ class Tokenizer {
   Encoding encode_with_ranges(std::string_view text, std::span<const ByteRange> inert) const;
 
   /// The bytes a token stands for; they need not be whole characters. A special token's are its
-  /// spelling. Requires a valid id.
+  /// spelling. Empty for ids beyond the vocabulary, which models have where they pad their head.
   std::string_view piece(TokenId id) const;
 
   /// The bytes of these tokens, as Hugging Face's decode() up to the treatment of ill-formed UTF-8:
-  /// here every byte is kept. Requires valid ids.
+  /// here every byte is kept.
   std::string decode(std::span<const TokenId> ids, SpecialText special) const;
 
   int32_t vocab_size() const;  // one more than the largest id
   bool is_valid(TokenId id) const { return id.value >= 0 && id.value < vocab_size(); }
-  /// Requires a valid id.
+  /// kUnused beyond the vocabulary.
   TokenKind kind(TokenId id) const;
   /// Control and unknown tokens: what decode() can skip and message text cannot contain.
   bool is_control(TokenId id) const;
-  /// The token spelled exactly so, control tokens included.
-  std::optional<TokenId> find(std::string_view piece) const;
+  /// The token that the file spells exactly so ("<|im_end|>", "\u0120the"), whatever its kind.
+  std::optional<TokenId> find(std::string_view spelled) const;
 
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;

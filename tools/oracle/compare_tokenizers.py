@@ -2,7 +2,7 @@
 """Compares Quire's tokenizers with Hugging Face's on endless random ugly text.
 
 Usage: compare_tokenizers.py --peer build/tests/context/quire_tokenizer_peer [--count N] [--seed S]
-           FOLDER | GGUF=FOLDER ...
+           [--parsed-only] FOLDER | GGUF=FOLDER ...
 
 A FOLDER holds tokenizer.json; GGUF=FOLDER compares a GGUF file with the tokenizer.json it came from.
 Needs PyPI's `tokenizers`. Without --count it runs until a difference or Ctrl-C. Exit code 5 for a
@@ -134,6 +134,8 @@ def main():
     parser.add_argument("--peer", required=True, help="the quire_tokenizer_peer binary")
     parser.add_argument("--count", type=int, default=0, help="texts per tokenizer; 0 is no end")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--parsed-only", action="store_true",
+                        help="never as plain text: a GGUF file may call other tokens special")
     parser.add_argument("models", nargs="+", metavar="FOLDER | GGUF=FOLDER")
     options = parser.parse_args()
     comparisons = [Comparison(options.peer, model) for model in options.models]
@@ -143,7 +145,7 @@ def main():
     while not failed and (options.count == 0 or done < options.count):
         for comparison in comparisons:
             text = random_text(rng, comparison.added)
-            plain = rng.random() < 0.3
+            plain = not options.parsed_only and rng.random() < 0.3
             if not comparison.differs(text, plain):
                 continue
             text = comparison.shortest(text, plain)

@@ -85,33 +85,15 @@ class GgufReader {
       if (is_end_token_name(texts[id])) kind = TokenKind::kControl;
       const bool mergeable = kind == TokenKind::kNormal || kind == TokenKind::kUnused;
       spec_.tokens.push_back({texts[id], kind, mergeable});
-      if (is_special(kind) || kind == TokenKind::kUserDefined) add_token(id, spelling);
+      if (is_special(kind) || kind == TokenKind::kUserDefined) add_token(id);
     }
     return {};
   }
 
-  void add_token(size_t id, Spelling spelling) {
+  void add_token(size_t id) {
     const TokenEntry& token = spec_.tokens[id];
-    AddedToken added{std::string(token.spelled), static_cast<int32_t>(id), is_special(token.kind)};
-    if (spelling == Spelling::kMetaspace && token.kind == TokenKind::kUserDefined) {
-      // Converters write runs of spaces as spaces, where the original says "▁▁": both match.
-      AddedToken other = added;
-      other.content = with_metaspace(added.content);
-      if (other.content != added.content) spec_.added.push_back(std::move(other));
-    }
-    spec_.added.push_back(std::move(added));
-  }
-
-  static std::string with_metaspace(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-      if (c == ' ') {
-        out += kMetaspace;
-      } else {
-        out += c;
-      }
-    }
-    return out;
+    spec_.added.push_back(
+        {std::string(token.spelled), static_cast<int32_t>(id), is_special(token.kind)});
   }
 
   Result<void> read_byte_level() {
@@ -158,6 +140,7 @@ class GgufReader {
                    "The file's SentencePiece tokenizer has no tokenizer.ggml.scores."};
     }
     spec_.scores = std::move(*scores);
+    restore_space_runs();
     QUIRE_TRY(const auto prefix, metadata_.get<bool>("tokenizer.ggml.add_space_prefix"));
     spec_.space_prefix = prefix.value_or(true);
     if (spec_.space_prefix) spec_.normalizer.push_back(Prepend{std::string(kMetaspace)});
@@ -169,6 +152,24 @@ class GgufReader {
     spec_.add_bos = true;
     spec_.description = "SentencePiece BPE";
     return {};
+  }
+
+  /// Converters write Gemma's user-defined runs of "▁" as runs of spaces. The original matches them
+  /// as "▁▁" in the text and merges spaces to them before anything else, the longest first.
+  void restore_space_runs() {
+    constexpr float kBeforeAllOthers = 1e30F;
+    for (AddedToken& added : spec_.added) {
+      const auto id = static_cast<size_t>(added.id);
+      const bool is_run = added.content.size() > 1 &&
+                          added.content.find_first_not_of(' ') == std::string::npos;
+      if (!is_run || spec_.tokens[id].kind != TokenKind::kUserDefined) continue;
+      (*spec_.scores)[id] = kBeforeAllOthers * static_cast<float>(added.content.size());
+      std::string run;
+      for (size_t i = 0; i < added.content.size(); ++i) run += kMetaspace;
+      added.content = run;
+      spec_.tokens[id].spelled = spec_.owned.emplace_back(std::move(run));
+      spec_.tokens[id].mergeable = true;
+    }
   }
 
   /// tokenizer.ggml.<name>_token_id, checked against the vocabulary.

@@ -4,6 +4,7 @@
 // build a Tokenizer while it is open. A plain struct.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct TokenizerSpec {
   std::string description;
 
   std::vector<TokenEntry> tokens;  // by id
+  std::deque<std::string> owned;   // spellings that are not in the file; addresses stay
   std::vector<AddedToken> added;
   BpeOptions bpe;
   /// Exactly one of these two ranks the merges.
