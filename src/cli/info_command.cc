@@ -191,12 +191,7 @@ std::string config_lines(const model::ModelConfig& c, const kv::KvGeometry* kv) 
     }
     out += line("rope", text);
   }
-  if (kv == nullptr) return out;
-  out += line("kv cache", kv->formula());
-  if (kv->fixed_bytes() > 0) {
-    out += line("", fmt::format("and {} for full windows", format_bytes(kv->fixed_bytes())));
-  }
-  return out;
+  return kv == nullptr ? out : out + line("kv cache", kv->formula());
 }
 
 std::string tokenizer_lines(const engine::TokenizerDescription& t) {

@@ -35,9 +35,8 @@ constexpr std::array kSequences = {
 std::optional<Key> control_key(char c) {
   switch (c) {
     case '\r':
+    case '\n':  // typed ahead, while the terminal still translated line ends
       return Key::kEnter;
-    case '\n':
-      return Key::kNewline;
     case 0x01:
       return Key::kHome;
     case 0x02:

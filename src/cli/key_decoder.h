@@ -13,7 +13,7 @@ namespace quire::cli {
 enum class Key : uint8_t {
   kText,  // with the text: one character, or all that was pasted
   kEnter,
-  kNewline,  // Alt-Enter or Ctrl-J: a line break within the text
+  kNewline,  // Alt-Enter: a line break within the text
   kLeft,
   kRight,
   kUp,

@@ -4,6 +4,6 @@
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> args(argv + 1, argv + argc);
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   return quire::cli::run_program(quire::cli::process_environment(), args);
 }

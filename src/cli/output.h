@@ -25,6 +25,9 @@ class Output {
   /// Whether remarks do.
   bool remarks_on_terminal() const { return err_is_terminal_; }
 
+  /// Whether a write of text() failed: there is no use in going on.
+  bool broken() const { return write_failed_; }
+
   /// Result text for people; nothing with --json.
   void text(std::string_view text);
   /// A sentence on stderr, unless -q.

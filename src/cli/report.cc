@@ -125,17 +125,21 @@ Json memory_json(const Environment& env, const engine::Engine& engine) {
   return json;
 }
 
-Json logprobs_json(const context::Tokenizer& tokenizer,
-                   std::span<const engine::GeneratedLogprob> logprobs) {
+Json logprobs_json(std::span<const engine::GeneratedLogprob> logprobs) {
+  Json array(Json::Array{});
+  for (const engine::GeneratedLogprob& token : logprobs) array.push_back(token.chosen.logprob);
+  return array;
+}
+
+Json top_logprobs_json(const context::Tokenizer& tokenizer,
+                       std::span<const engine::GeneratedLogprob> logprobs) {
   Json array(Json::Array{});
   for (const engine::GeneratedLogprob& token : logprobs) {
-    Json entry = logprob_json(tokenizer, token.chosen);
     Json top(Json::Array{});
     for (const engine::TokenLogprob& other : token.top) {
       top.push_back(logprob_json(tokenizer, other));
     }
-    if (!token.top.empty()) entry.set("top", std::move(top));
-    array.push_back(std::move(entry));
+    array.push_back(std::move(top));
   }
   return array;
 }

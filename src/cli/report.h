@@ -24,8 +24,11 @@ formats::Json timings_json(double load_ms, const engine::Generated& generated);
 formats::Json kv_json(const engine::Engine& engine);
 /// Includes the process's resident set.
 formats::Json memory_json(const Environment& env, const engine::Engine& engine);
-formats::Json logprobs_json(const context::Tokenizer& tokenizer,
-                            std::span<const engine::GeneratedLogprob> logprobs);
+/// One number a token.
+formats::Json logprobs_json(std::span<const engine::GeneratedLogprob> logprobs);
+/// One list of alternatives a token: {id, piece, logprob}, likeliest first.
+formats::Json top_logprobs_json(const context::Tokenizer& tokenizer,
+                                std::span<const engine::GeneratedLogprob> logprobs);
 
 /// "dynamic", "none".
 std::string_view name(engine::CacheKind kind);

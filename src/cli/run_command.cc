@@ -129,7 +129,7 @@ class Run {
       if (choice > 0 && interrupted()) break;
       if (shared && choice == 1) QUIRE_TRY_VOID(engine_->truncate(base, prompt_tokens() - 1));
       if (options_.choices > 1) {
-        output_.text(fmt::format("{}--- choice {}\n", choice > 0 ? "\n" : "", choice));
+        output_.text(fmt::format("--- choice {}\n", choice));
       }
       // The first choice reads the prompt; the others start from its pages.
       if (choice == 0) {
@@ -149,12 +149,13 @@ class Run {
     const engine::GenerateEvents events{.on_prefill = on_prefill(),
                                         .on_text = [this](std::string_view text) {
                                           output_.text(text);
-                                          return !interrupted();
+                                          return !interrupted() && !output_.broken();
                                         }};
     QUIRE_TRY(Generated generated, engine::generate(*engine_, sequence, prompt_.tokens,
                                                     generate_options(choice), events));
     output_.clear_progress();
-    if (output_.interactive() && !generated.text.ends_with('\n')) output_.text("\n");
+    const bool ends_line = output_.interactive() || options_.choices > 1;
+    if (ends_line && !generated.text.ends_with('\n')) output_.text("\n");
     if (output_.remarks_on_terminal()) {
       output_.remark(summary(generated));
     } else {
@@ -171,7 +172,10 @@ class Run {
     json.set("finish_reason", engine::name(generated.finish));
     json.set("stop", generated.stop.empty() ? Json() : Json(shown_piece(generated.stop)));
     if (options_.logprobs) {
-      json.set("logprobs", logprobs_json(loaded_.model->tokenizer(), generated.logprobs));
+      json.set("logprobs", logprobs_json(generated.logprobs));
+    }
+    if (options_.logprobs.value_or(0) > 0) {
+      json.set("top_logprobs", top_logprobs_json(loaded_.model->tokenizer(), generated.logprobs));
     }
     return json;
   }

@@ -1,0 +1,180 @@
+// tokens, score, info, verify and bench, as scripts call them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "cli/run_quire.h"
+
+namespace quire::cli {
+namespace {
+
+using formats::Json;
+using ::testing::HasSubstr;
+
+Json call(std::vector<std::string> args, const RunSetup& setup = {}) {
+  args.emplace_back("--json");
+  const RunResult result = run_quire(args, setup);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result.json();
+}
+
+int64_t sum_of_parts(const Json& json) {
+  int64_t sum = 0;
+  for (const Json& part : *at(json, "parts").as_array()) sum += *at(part, "tokens").as_int();
+  return sum;
+}
+
+TEST(Tokens, AddUpPartByPart) {
+  const Json json = call({"tokens", tiny("llama_tied"), "--system", "be brief", "-p", "hello you"});
+  EXPECT_EQ(Json(sum_of_parts(json)), at(json, "count"));
+  EXPECT_EQ(at(json, "ids").as_array()->size(), at(json, "pieces").as_array()->size());
+  EXPECT_EQ(*at(json, "window").as_int() - *at(json, "count").as_int(), *at(json, "left").as_int());
+  EXPECT_THAT(*at(json, "prompt").as_string(), HasSubstr("<|im_start|>system\nbe brief"));
+  EXPECT_THAT(at(json, "parts").dump(), HasSubstr("\"system\""));
+}
+
+TEST(Tokens, KeepEveryByte) {
+  const std::string bytes("\xEF\xBB\xBF a\0b\r\n\xE7", 10);
+  const Json json = call({"tokens", tiny("llama_tied"), "--plain"}, {.in = bytes});
+  EXPECT_EQ(at(json, "bytes"), Json(10));
+  const Json empty =
+      call({"tokens", tiny("llama_tied"), "--raw", "--no-special", "-f", "/dev/null"});
+  EXPECT_EQ(at(empty, "count"), Json(0));
+}
+
+TEST(Tokens, ParseControlTokensInRawTextOnly) {
+  const auto count = [](const char* how) {
+    return *at(call({"tokens", tiny("llama_tied"), how, "--no-special", "-p", "<|im_end|>"}),
+               "count")
+                .as_int();
+  };
+  EXPECT_EQ(count("--raw"), 1);
+  EXPECT_GT(count("--plain"), 1);
+}
+
+TEST(Tokens, NeedOnlyTokenizerFiles) {
+  for (const std::string name : {"tokenizer.json", "tokenizer_config.json"}) {
+    scratch_file("tok/" + name, file_content(tiny("llama_tied/") + name));
+  }
+  const Json json = call({"tokens", scratch_path("tok"), "-p", "hello"});
+  EXPECT_EQ(at(json, "ids"), at(call({"tokens", tiny("llama_tied"), "-p", "hello"}), "ids"));
+  EXPECT_TRUE(at(json, "window").is_null());
+}
+
+TEST(Tokens, CompareSeveralModelsOnOneStdin) {
+  const Json json = call({"tokens", tiny("llama_tied"), tiny("gemma3")}, {.in = "hello there"});
+  const Json::Array& models = *at(json, "models").as_array();
+  ASSERT_EQ(models.size(), 2u);
+  for (const Json& model : models) {
+    EXPECT_THAT(*at(model, "prompt").as_string(), HasSubstr("hello there"));
+  }
+}
+
+TEST(Score, GivesEachTokenThoseBefore) {
+  const Json json = call({"score", tiny("llama_tied"), "-p", "hello there"});
+  const Json::Array& logprobs = *at(json, "logprobs").as_array();
+  ASSERT_EQ(Json(static_cast<int64_t>(logprobs.size())), at(json, "tokens"));
+  EXPECT_TRUE(logprobs.front().is_null());
+  double sum = 0.0;
+  for (size_t i = 1; i < logprobs.size(); ++i) sum -= *logprobs[i].as_double();
+  EXPECT_NEAR(*at(json, "nll").as_double(), sum / static_cast<double>(logprobs.size() - 1), 1e-12);
+}
+
+TEST(Score, ComparesWithLogitsItWrote) {
+  const std::string file = scratch_path("logits.npy");
+  const std::string model = tiny("llama_gguf/q4_0.gguf");
+  call({"score", model, "-p", "hello there", "--logits", file});
+  const Json same = call({"score", model, "-p", "hello there", "--compare", file});
+  EXPECT_EQ(at(same, "identical"), Json(true));
+  EXPECT_EQ(at(at(same, "kl"), "max").as_double(), 0.0);
+  EXPECT_EQ(at(same, "top1_agreement").as_double(), 1.0);
+  const Json other = call({"score", model, "-p", "hello there", "--compare", file, "--act", "f32"});
+  EXPECT_EQ(at(other, "identical"), Json(false));
+  EXPECT_GT(*at(at(other, "kl"), "mean").as_double(), 0.0);
+}
+
+TEST(Score, RefusesLogitsOfAnotherText) {
+  const std::string file = scratch_path("other.npy");
+  call({"score", tiny("llama_tied"), "-p", "hello there", "--logits", file});
+  const RunResult result =
+      run_quire({"score", tiny("llama_tied"), "-p", "hello", "--compare", file});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr(file));
+}
+
+TEST(Info, SaysWhatAModelIs) {
+  const Json llama = call({"info", tiny("llama_tied")});
+  EXPECT_EQ(at(llama, "architecture"), Json("llama"));
+  EXPECT_EQ(at(llama, "layers"), Json(2));
+  EXPECT_EQ(at(llama, "context"), Json(512));
+  // 2 layers x 2 kv heads x 16 dims x (2 + 2) bytes.
+  EXPECT_EQ(at(llama, "kv_bytes_per_token"), Json(256));
+  EXPECT_EQ(at(llama, "warnings"), Json(Json::Array{}));
+  EXPECT_EQ(at(call({"info", tiny("llama_tied"), "--kv", "f32"}), "kv_bytes_per_token"), Json(512));
+  const Json gemma = call({"info", tiny("gemma3")});
+  EXPECT_EQ(at(gemma, "window_tokens"), Json(32));
+  EXPECT_EQ(at(at(gemma, "tokenizer"), "bos"), Json("<bos>"));
+}
+
+TEST(Info, ListsAnArchitectureThatIsNotRun) {
+  scratch_file("alien/config.json", R"({"model_type":"alien","hidden_size":8})");
+  const Json json = call({"info", scratch_path("alien")});
+  EXPECT_EQ(at(json, "architecture"), Json("alien"));
+  EXPECT_TRUE(at(json, "layers").is_null());
+  EXPECT_THAT(at(json, "warnings").dump(), HasSubstr("'alien' is not one that Quire runs"));
+}
+
+TEST(Info, WarnsWhenTemplateAndVocabularyDisagree) {
+  for (const std::string file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    scratch_file("odd/" + file, file_content(tiny("llama_tied/") + file));
+  }
+  scratch_file(
+      "odd/chat_template.jinja",
+      "{% for m in messages %}<|who|>{{ m['role'] }}: {{ m['content'] }}<|stop|>{% endfor %}");
+  EXPECT_THAT(at(call({"info", scratch_path("odd")}), "warnings").dump(),
+              HasSubstr("template and vocabulary disagree"));
+}
+
+TEST(Verify, FindsEveryCodecIdenticalToNoCache) {
+  for (const char* model : {"llama_tied", "gemma3", "llama_k_gguf/q4_k_m.gguf"}) {
+    const Json json = call({"verify", tiny(model), "--lengths", "100", "-n", "6", "--full"});
+    const Json::Array& results = *at(json, "results").as_array();
+    ASSERT_EQ(results.size(), 9u) << model;
+    for (const Json& result : results) {
+      EXPECT_EQ(at(result, "identical"), Json(true)) << model << result.dump();
+      EXPECT_EQ(at(result, "max_abs_diff").as_double(), 0.0);
+      EXPECT_TRUE(at(result, "first_difference").is_null());
+    }
+    // Codecs do round differently, or the comparison would see nothing.
+    EXPECT_EQ(at(results[0], "kl_max").as_double(), 0.0);
+    EXPECT_GT(*at(results[2], "kl_max").as_double(), 0.0) << model;
+  }
+}
+
+TEST(Verify, UsesTheWholeWindowOfATinyModelByDefault) {
+  const Json json = call({"verify", tiny("llama_tied"), "--kv", "f16"});
+  EXPECT_EQ(at(at(json, "reference"), "tokens"), Json(512 - 16));
+  EXPECT_EQ(at(json, "results").as_array()->size(), 1u);
+}
+
+TEST(Bench, PrintsOneResultForEachCombination) {
+  const std::vector<std::string> args = {
+      "bench", tiny("llama_tied"), "--prefill", "8,16", "--decode", "4", "--depth",
+      "0,20",  "--batch",          "1,3",       "-r",   "2"};
+  const Json json = call(args);
+  const Json::Array& results = *at(json, "results").as_array();
+  ASSERT_EQ(results.size(), 8u);
+  EXPECT_EQ(at(results[0], "test"), Json("pp8"));
+  EXPECT_TRUE(at(results[0], "limit_fraction").is_null());
+  EXPECT_EQ(at(results[3], "test"), Json("tg4"));
+  EXPECT_EQ(at(results[3], "batch"), Json(3));
+  EXPECT_GT(*at(results[3], "tok_s_median").as_double(), 0.0);
+  std::vector<std::string> csv = args;
+  csv.insert(csv.end(), {"--format", "csv"});
+  const RunResult table = run_quire(csv);
+  EXPECT_THAT(table.out, HasSubstr("test,depth,batch,kv,threads,tok_s_median"));
+  EXPECT_EQ(std::ranges::count(table.out, '\n'), 9);
+}
+
+}  // namespace
+}  // namespace quire::cli
