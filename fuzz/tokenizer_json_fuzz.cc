@@ -26,6 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (size_t i = 0; i < encoding.ids.size(); ++i) {
       QUIRE_CHECK(tokenizer->is_valid(encoding.ids[i]), "ids are of the vocabulary");
       QUIRE_CHECK_EQ(encoding.ranges[i].begin, end);
+      QUIRE_CHECK_LE(end, encoding.ranges[i].end);
       end = encoding.ranges[i].end;
     }
     QUIRE_CHECK(encoding.ids.empty() || end == text.size(), "ranges cover the text");
