@@ -2,7 +2,8 @@
 #
 # quire_add_layer(NAME [LINK libs...] [PRIVATE_LINK libs...])  a static library from all sources of src/NAME,
 #                                                              installed and exported as quire::NAME
-# quire_add_tests(NAME [LINK libs...])                         one GoogleTest binary from all sources of tests/NAME
+# quire_add_tests(NAME [LINK libs...] [PROCESSORS n])          one GoogleTest binary from all sources of tests/NAME,
+#                                                              each test of which keeps n processors busy
 
 add_library(quire_build_flags INTERFACE)
 target_compile_options(quire_build_flags INTERFACE
@@ -57,7 +58,10 @@ function(quire_add_layer name)
 endfunction()
 
 function(quire_add_tests name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "PROCESSORS" "LINK" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(NOT sources)
     return()
@@ -68,5 +72,6 @@ function(quire_add_tests name)
     QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
     QUIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(quire_${name}_tests PRIVATE quire_build_flags ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(quire_${name}_tests DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name})
+  gtest_discover_tests(quire_${name}_tests DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${name} PROCESSORS ${ARG_PROCESSORS})
 endfunction()
