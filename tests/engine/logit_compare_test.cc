@@ -52,7 +52,7 @@ TEST(LogitComparison, TakesTheRankThatCoversNinetyNinePercent) {
     const std::array<float, 2> skewed = {static_cast<float>(i) * 0.01f, 0.0f};
     comparison.add(even, skewed);
   }
-  const std::array<float, 2> ninety_ninth = {0.99f, 0.0f};
+  const std::array<float, 2> ninety_ninth = {99.0f * 0.01f, 0.0f};
   EXPECT_DOUBLE_EQ(comparison.kl_p99(), kl_divergence(even, ninety_ninth));
   EXPECT_GT(comparison.kl_max(), comparison.kl_p99());
   EXPECT_LT(comparison.kl_mean(), comparison.kl_p99());
