@@ -50,6 +50,11 @@ Result<std::optional<Value>> python_attribute(const Value& object, std::string_v
   return std::optional(Value(std::make_shared<Function>(std::string(name), body)));
 }
 
+struct SliceBounds {
+  std::optional<int64_t> start, stop;
+  int64_t step = 1;
+};
+
 /// Python's clipping of one slice bound.
 int64_t clip(int64_t index, int64_t length, int64_t step) {
   if (index < 0) {
@@ -60,40 +65,59 @@ int64_t clip(int64_t index, int64_t length, int64_t step) {
   return index;
 }
 
-/// The positions a slice selects, in its order; length at most 2^32.
-std::vector<size_t> slice_positions(int64_t length, std::optional<int64_t> start,
-                                    std::optional<int64_t> stop, int64_t step) {
-  const int64_t first = start ? clip(*start, length, step) : step < 0 ? length - 1 : 0;
-  const int64_t last = stop ? clip(*stop, length, step) : step < 0 ? -1 : length;
-  std::vector<size_t> positions;
-  if (step > 0) {
-    for (int64_t i = first; i < last; i += std::min(step, length)) {
-      positions.push_back(static_cast<size_t>(i));
+/// A slice resolved against a length: first, first + step, ... before last.
+struct ResolvedSlice {
+  int64_t first, last, step;
+
+  /// The selected positions in order; length at most 2^32.
+  std::vector<size_t> positions(int64_t length) const {
+    std::vector<size_t> out;
+    // A stride beyond the length selects one position: clamped, so that nothing overflows.
+    const int64_t stride = step > 0 ? std::min(step, length + 1) : std::max(step, -length - 1);
+    for (int64_t i = first; step > 0 ? i < last : i > last; i += stride) {
+      out.push_back(static_cast<size_t>(i));
     }
-  } else {
-    for (int64_t i = first; i > last; i -= std::min(-(step + 1), length) + 1) {
-      positions.push_back(static_cast<size_t>(i));
-    }
+    return out;
   }
-  return positions;
+};
+
+ResolvedSlice resolve_slice(int64_t length, const SliceBounds& bounds) {
+  const int64_t step = bounds.step;
+  const int64_t first = bounds.start ? clip(*bounds.start, length, step)
+                        : step < 0   ? length - 1
+                                     : 0;
+  const int64_t last = bounds.stop ? clip(*bounds.stop, length, step) : step < 0 ? -1 : length;
+  return {first, last, step};
 }
 
-Result<Value> slice_text(Runtime& runtime, const Text& text, std::optional<int64_t> start,
-                         std::optional<int64_t> stop, int64_t step) {
+Result<Value> slice_text(Runtime& runtime, const Text& text, const SliceBounds& bounds) {
   if (!runtime.budget.spend(text.size() / 4 + 1)) return Budget::exhausted();
   const std::vector<size_t> offsets = text.character_offsets();
   const int64_t length = static_cast<int64_t>(offsets.size()) - 1;
-  if (step == 1) {
-    const int64_t first = start ? clip(*start, length, 1) : 0;
-    const int64_t last = std::max(first, stop ? clip(*stop, length, 1) : length);
-    return make_text(runtime, text.slice(offsets[static_cast<size_t>(first)],
-                                         offsets[static_cast<size_t>(last)]));
+  const ResolvedSlice slice = resolve_slice(length, bounds);
+  if (slice.step == 1) {
+    const size_t first = static_cast<size_t>(slice.first);
+    const size_t last = std::max(first, static_cast<size_t>(slice.last));
+    return make_text(runtime, text.slice(offsets[first], offsets[last]));
   }
   Text out;
-  for (const size_t i : slice_positions(length, start, stop, step)) {
-    out.append(text, offsets[i], offsets[i + 1]);
-  }
+  for (const size_t i : slice.positions(length)) out.append(text, offsets[i], offsets[i + 1]);
   return make_text(runtime, std::move(out));
+}
+
+Result<Value> slice_sequence(Runtime& runtime, const Sequence& sequence, const SliceBounds& bounds,
+                             Origin origin) {
+  if (!runtime.budget.spend(sequence.items.size() + 1)) return Budget::exhausted();
+  const int64_t length = static_cast<int64_t>(sequence.items.size());
+  const ResolvedSlice slice = resolve_slice(length, bounds);
+  std::vector<Value> items;
+  for (const size_t i : slice.positions(length)) items.push_back(sequence.items[i]);
+  QUIRE_TRY(Value value, make_sequence(runtime, std::move(items), sequence.kind, origin));
+  Sequence& result = *value.as_sequence();
+  result.range_start = sequence.range_start + slice.first * sequence.range_step;
+  result.range_stop = sequence.range_start + slice.last * sequence.range_step;
+  result.range_step = sequence.range_step * slice.step;
+  return value;
 }
 
 Result<Value> character_at(const Text& text, int64_t index) {
@@ -103,6 +127,18 @@ Result<Value> character_at(const Text& text, int64_t index) {
   if (index < 0 || index >= length) return Value::undefined("string index out of range");
   const size_t at = static_cast<size_t>(index);
   return Value(text.slice(offsets[at], offsets[at + 1]));
+}
+
+/// The value behind a key; nullptr also where Python would not hash the key.
+Result<const Value*> find_key(Runtime& runtime, const Dict& dict, const Value& key) {
+  if (const Text* text = key.as_text()) {
+    if (!runtime.budget.spend_bytes(text->size())) return Budget::exhausted();
+    return dict.find(text->bytes());
+  }
+  std::string canonical;
+  const bool hashable = append_canonical_key(canonical, key);
+  if (!runtime.budget.spend(canonical.size() / 2 + 1)) return Budget::exhausted();
+  return hashable ? dict.find(key) : nullptr;
 }
 
 /// A list's, tuple's, range's or string's item by number; nothing where Python has an IndexError.
@@ -124,7 +160,7 @@ Result<std::optional<Value>> item_by_index(Runtime& runtime, const Value& object
 }  // namespace
 
 Result<Value> get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
-  QUIRE_TRY_VOID(require_defined(object));
+  if (!is_dunder(name)) QUIRE_TRY_VOID(require_defined(object));
   if (!runtime.budget.spend(1)) return Budget::exhausted();
   QUIRE_TRY(std::optional<Value> attribute, python_attribute(object, name));
   if (attribute) return std::move(*attribute);
@@ -138,7 +174,8 @@ Result<Value> get_item(Runtime& runtime, const Value& object, const Value& key) 
   QUIRE_TRY_VOID(require_defined(object));
   if (!runtime.budget.spend(1)) return Budget::exhausted();
   if (const Dict* dict = object.as_dict()) {
-    if (const Value* value = dict->find(key)) return *value;
+    QUIRE_TRY(const Value* value, find_key(runtime, *dict, key));
+    if (value != nullptr) return *value;
   } else if (const auto index = key.as_integer()) {
     QUIRE_TRY(std::optional<Value> item, item_by_index(runtime, object, *index));
     if (item) return std::move(*item);
@@ -154,27 +191,19 @@ Result<Value> get_item(Runtime& runtime, const Value& object, const Value& key) 
 Result<Value> get_slice(Runtime& runtime, const Value& object, const Value& start,
                         const Value& stop, const Value& step) {
   QUIRE_TRY_VOID(require_defined(object));
-  const Value unsliceable =
-      Value::undefined(fmt::format("{} cannot be sliced like this", described(object)));
   for (const Value* part : {&start, &stop, &step}) {
-    if (!part->is_none() && !part->as_integer()) return unsliceable;
+    if (!part->is_none() && !part->as_integer()) {
+      return template_error("slice indices must be integers or none");
+    }
   }
-  const int64_t stride = step.as_integer().value_or(1);
-  if (stride == 0) return template_error("a slice's step cannot be zero");
-  if (const Text* text = object.as_text()) {
-    return slice_text(runtime, *text, start.as_integer(), stop.as_integer(), stride);
-  }
+  const SliceBounds bounds{start.as_integer(), stop.as_integer(), step.as_integer().value_or(1)};
+  if (bounds.step == 0) return template_error("a slice's step cannot be zero");
+  if (const Text* text = object.as_text()) return slice_text(runtime, *text, bounds);
   const Sequence* sequence = object.as_sequence();
-  if (sequence == nullptr || !sequence->is_indexable()) return unsliceable;
-  if (!runtime.budget.spend(sequence->items.size() + 1)) return Budget::exhausted();
-  std::vector<Value> items;
-  for (const size_t i : slice_positions(static_cast<int64_t>(sequence->items.size()),
-                                        start.as_integer(), stop.as_integer(), stride)) {
-    items.push_back(sequence->items[i]);
+  if (sequence == nullptr || !sequence->is_indexable()) {
+    return template_error(fmt::format("'{}' object cannot be sliced", object.type_name()));
   }
-  const bool is_tuple = sequence->kind == SequenceKind::kTuple;  // a range becomes a list
-  return make_sequence(runtime, std::move(items),
-                       is_tuple ? SequenceKind::kTuple : SequenceKind::kList, object.origin());
+  return slice_sequence(runtime, *sequence, bounds, object.origin());
 }
 
 Result<Value> get_path(Runtime& runtime, Value object, const Value& path) {

@@ -11,6 +11,12 @@
 #include "context/jinja/tests.h"
 
 namespace quire::context::jinja {
+namespace {
+
+/// How much more a call counts than a node, by the size of its frames.
+constexpr int32_t kCallDepth = 4;
+
+}  // namespace
 
 Result<Value> Interpreter::evaluate(const Expr& expr) {
   const Depth depth(*this);
@@ -27,11 +33,8 @@ Result<Value> Interpreter::evaluate_by_kind(const Expr& expr) {
       return static_cast<const LiteralExpr&>(expr).value;
     case ExprKind::kName:
       return name(static_cast<const NameExpr&>(expr));
-    case ExprKind::kSequence: {
-      const auto& sequence = static_cast<const SequenceExpr&>(expr);
-      QUIRE_TRY(std::vector<Value> items, evaluate_all(sequence.items));
-      return make_sequence(runtime_, std::move(items), sequence.sequence_kind);
-    }
+    case ExprKind::kSequence:
+      return sequence(static_cast<const SequenceExpr&>(expr));
     case ExprKind::kDict:
       return dict(static_cast<const DictExpr&>(expr));
     case ExprKind::kUnary:
@@ -46,11 +49,8 @@ Result<Value> Interpreter::evaluate_by_kind(const Expr& expr) {
       return concatenation(static_cast<const ConcatExpr&>(expr));
     case ExprKind::kConditional:
       return conditional(static_cast<const ConditionalExpr&>(expr));
-    case ExprKind::kAttribute: {
-      const auto& attribute = static_cast<const AttributeExpr&>(expr);
-      QUIRE_TRY(const Value object, evaluate(*attribute.object));
-      return get_attribute(runtime_, object, attribute.name);
-    }
+    case ExprKind::kAttribute:
+      return attribute(static_cast<const AttributeExpr&>(expr));
     case ExprKind::kItem:
       return item(static_cast<const ItemExpr&>(expr));
     case ExprKind::kSlice:
@@ -80,9 +80,15 @@ Result<std::vector<Value>> Interpreter::evaluate_all(const std::vector<ExprPtr>&
 }
 
 Result<Value> Interpreter::name(const NameExpr& expr) {
-  if (const Value* value = scope_->find(expr.symbol)) return *value;
+  QUIRE_TRY(const Value* value, find(expr.symbol));
+  if (value != nullptr) return *value;
   const std::string& name = syntax_.symbols[static_cast<size_t>(expr.symbol)];
   return Value::undefined(quoted(name) + " is undefined");
+}
+
+Result<Value> Interpreter::sequence(const SequenceExpr& expr) {
+  QUIRE_TRY(std::vector<Value> items, evaluate_all(expr.items));
+  return make_sequence(runtime_, std::move(items), expr.sequence_kind);
 }
 
 Result<Value> Interpreter::dict(const DictExpr& expr) {
@@ -90,10 +96,7 @@ Result<Value> Interpreter::dict(const DictExpr& expr) {
   for (const auto& [key_expr, value_expr] : expr.entries) {
     QUIRE_TRY(Value key, evaluate(*key_expr));
     QUIRE_TRY(Value value, evaluate(*value_expr));
-    std::string canonical;
-    if (!append_canonical_key(canonical, key)) {
-      return template_error(fmt::format("unhashable type: '{}'", key.type_name()));
-    }
+    QUIRE_TRY_VOID(canonical_key(runtime_, key));
     dict.set(std::move(key), std::move(value));
   }
   return make_dict(runtime_, std::move(dict));
@@ -150,6 +153,11 @@ Result<Value> Interpreter::conditional(const ConditionalExpr& expr) {
   return Value::undefined("the inline if-expression was false and has no else");
 }
 
+Result<Value> Interpreter::attribute(const AttributeExpr& expr) {
+  QUIRE_TRY(const Value object, evaluate(*expr.object));
+  return get_attribute(runtime_, object, expr.name);
+}
+
 Result<Value> Interpreter::item(const ItemExpr& expr) {
   QUIRE_TRY(const Value object, evaluate(*expr.object));
   QUIRE_TRY(const Value index, evaluate(*expr.index));
@@ -187,63 +195,80 @@ Result<Arguments> Interpreter::evaluate_arguments(const CallArguments& arguments
     QUIRE_TRY(Value value, evaluate(*expr));
     out.keyword.emplace_back(name, std::move(value));
   }
-  if (arguments.star) {
-    QUIRE_TRY(Value star, evaluate(*arguments.star));
-    QUIRE_TRY(const std::vector<Value> more, iterate(runtime_, star));
-    out.positional.insert(out.positional.end(), more.begin(), more.end());
-  }
-  if (arguments.double_star) {
-    QUIRE_TRY(const Value names, evaluate(*arguments.double_star));
-    if (!names.is_dict()) return template_error("an argument after ** must be a mapping");
-    if (!runtime_.budget.spend(2 * names.as_dict()->size())) return Budget::exhausted();
-    for (const Dict::Entry& entry : names.as_dict()->entries()) {
-      if (!entry.first.is_string()) return template_error("keywords must be strings");
-      out.keyword.emplace_back(entry.first.as_text()->bytes(), entry.second);
-    }
-  }
+  if (arguments.star) QUIRE_TRY_VOID(add_star(*arguments.star, out));
+  if (arguments.double_star) QUIRE_TRY_VOID(add_double_star(*arguments.double_star, out));
   return out;
 }
 
+Result<void> Interpreter::add_star(const Expr& expr, Arguments& arguments) {
+  QUIRE_TRY(Value star, evaluate(expr));
+  QUIRE_TRY(const std::vector<Value> more, iterate(runtime_, star));
+  arguments.positional.insert(arguments.positional.end(), more.begin(), more.end());
+  return {};
+}
+
+Result<void> Interpreter::add_double_star(const Expr& expr, Arguments& arguments) {
+  QUIRE_TRY(const Value names, evaluate(expr));
+  if (!names.is_dict()) return template_error("an argument after ** must be a mapping");
+  if (!runtime_.budget.spend(2 * names.as_dict()->size())) return Budget::exhausted();
+  for (const Dict::Entry& entry : names.as_dict()->entries()) {
+    if (!entry.first.is_string()) return template_error("keywords must be strings");
+    arguments.keyword.emplace_back(entry.first.as_text()->bytes(), entry.second);
+  }
+  return {};
+}
+
 Result<Value> Interpreter::call(const CallExpr& expr) {
-  if (expr.callee->kind != ExprKind::kAttribute) {
-    QUIRE_TRY(const Value callee, evaluate(*expr.callee));
-    QUIRE_TRY(const Arguments arguments, evaluate_arguments(expr.arguments));
-    return call_value(callee, arguments);
+  if (expr.callee->kind == ExprKind::kAttribute) {
+    return call_attribute(static_cast<const AttributeExpr&>(*expr.callee), expr.arguments);
   }
-  const auto& attribute = static_cast<const AttributeExpr&>(*expr.callee);
-  QUIRE_TRY(const Value object, evaluate(*attribute.object));
-  if (has_method(object, attribute.name)) {
-    QUIRE_TRY(const Arguments arguments, evaluate_arguments(expr.arguments));
-    return call_method(runtime_, object, attribute.name, arguments);
-  }
-  QUIRE_TRY(const Value callee, get_attribute(runtime_, object, attribute.name));
+  QUIRE_TRY(const Value callee, evaluate(*expr.callee));
   QUIRE_TRY(const Arguments arguments, evaluate_arguments(expr.arguments));
   return call_value(callee, arguments);
 }
 
+/// object.name(...), without making a bound method first.
+Result<Value> Interpreter::call_attribute(const AttributeExpr& callee,
+                                          const CallArguments& call_arguments) {
+  QUIRE_TRY(const Value object, evaluate(*callee.object));
+  const bool is_method = has_method(object, callee.name);
+  Value function;
+  if (!is_method) {
+    QUIRE_TRY(function, get_attribute(runtime_, object, callee.name));
+  }
+  QUIRE_TRY(const Arguments arguments, evaluate_arguments(call_arguments));
+  return is_method ? call_method(runtime_, object, callee.name, arguments)
+                   : call_value(function, arguments);
+}
+
 Result<Value> Interpreter::call_value(const Value& callee, const Arguments& arguments) {
-  QUIRE_TRY_VOID(require_defined(callee));
+  const Depth depth(*this, kCallDepth);
+  if (depth.exceeded()) return Budget::too_deep();
   Object* object = callee.as_object();
+  if (const auto* macro = dynamic_cast<const Macro*>(object)) return call_macro(*macro, arguments);
+  if (const auto* loop = dynamic_cast<const Loop*>(object)) return call_loop(*loop, arguments);
   if (const auto* function = dynamic_cast<const Function*>(object)) {
     return function->call(runtime_, arguments);
   }
-  if (const auto* macro = dynamic_cast<const Macro*>(object)) return call_macro(*macro, arguments);
-  const auto* loop = dynamic_cast<const Loop*>(object);
-  if (loop == nullptr) {
-    return template_error(fmt::format("'{}' object is not callable", callee.type_name()));
-  }
-  if (!loop->statement().recursive) {
+  QUIRE_TRY_VOID(require_defined(callee));
+  return template_error(fmt::format("'{}' object is not callable", callee.type_name()));
+}
+
+Result<Value> Interpreter::call_loop(const Loop& loop, const Arguments& arguments) {
+  if (!loop.statement().recursive) {
     return template_error("a loop must be marked 'recursive' to be called");
   }
   QUIRE_TRY(const Bound bound, bind("loop", arguments, {"iterable"}, 1));
   Text out;
-  QUIRE_TRY_VOID(run_loop(loop->statement(), *bound[0], loop->depth() + 1, out));
+  QUIRE_TRY_VOID(run_loop(loop.statement(), *bound[0], loop.depth() + 1, out));
   return make_text(runtime_, std::move(out));
 }
 
 Result<Value> Interpreter::call_macro(const Macro& macro, const Arguments& arguments) {
-  if (!runtime_.budget.spend(4)) return Budget::exhausted();
   const MacroDefinition& definition = macro.definition;
+  const size_t num_parameters = definition.parameters.size();
+  const size_t num_comparisons = num_parameters * (num_parameters + arguments.keyword.size());
+  if (!runtime_.budget.spend(4 + num_comparisons / 16)) return Budget::exhausted();
   auto inside = std::make_shared<Scope>(Scope{macro.scope, {}});
   QUIRE_TRY_VOID(bind_extras(definition, arguments, *inside));
   const ScopePtr outside = std::exchange(scope_, inside);
@@ -311,15 +336,15 @@ Result<void> Interpreter::bind_extras(const MacroDefinition& definition, const A
                    arguments.positional.end());
   }
   if (definition.uses_caller && index_of_parameter("caller") == num_parameters) {
-    scope.set(symbol("caller"), std::move(caller));
+    scope.set(caller_symbol_, std::move(caller));
   }
   if (definition.uses_kwargs) {
     QUIRE_TRY(Value value, make_dict(runtime_, std::move(kwargs)));
-    scope.set(symbol("kwargs"), std::move(value));
+    scope.set(kwargs_symbol_, std::move(value));
   }
   if (definition.uses_varargs) {
     QUIRE_TRY(Value value, make_sequence(runtime_, std::move(varargs), SequenceKind::kTuple));
-    scope.set(symbol("varargs"), std::move(value));
+    scope.set(varargs_symbol_, std::move(value));
   }
   return {};
 }

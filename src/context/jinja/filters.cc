@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "context/jinja/print.h"
+#include "context/jinja/text_ops.h"
 
 namespace quire::context::jinja {
 namespace {
@@ -20,7 +21,7 @@ bool is_filter_name(std::string_view name) {
 
 Result<Value> apply_filter(Runtime& runtime, std::string_view name, const Value& input,
                            const Arguments& arguments) {
-  if (!runtime.budget.spend(2)) return Budget::exhausted();
+  if (!runtime.budget.spend(2) || !charge_input(runtime, input)) return Budget::exhausted();
   const Filter filter = find_filter(name);
   if (filter == nullptr) {
     return template_error(fmt::format("there is no filter named {}", quoted(name)));

@@ -54,13 +54,8 @@ Result<void> add_pairs(Runtime& runtime, Dict& dict, Value source) {
   QUIRE_TRY(std::vector<Value> pairs, iterate(runtime, source));
   for (Value& pair : pairs) {
     QUIRE_TRY(const std::vector<Value> parts, iterate(runtime, pair));
-    std::string key;
-    if (parts.size() != 2 || !append_canonical_key(key, parts[0])) {
-      return template_error("dict() needs pairs of a key and a value");
-    }
-    if (!runtime.budget.spend(8) || !runtime.budget.spend_bytes(key.size())) {
-      return Budget::exhausted();
-    }
+    if (parts.size() != 2) return template_error("dict() needs pairs of a key and a value");
+    QUIRE_TRY_VOID(canonical_key(runtime, parts[0]));
     dict.set(parts[0], parts[1]);
   }
   return {};

@@ -9,9 +9,10 @@
 
 namespace quire::context::jinja {
 
-const Value* Scope::find(Symbol symbol) const {
+const Value* Scope::find(Symbol symbol, size_t& num_visited) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
     for (const auto& [known, value] : scope->variables) {
+      ++num_visited;
       if (known == symbol) return &value;
     }
   }
@@ -26,6 +27,21 @@ void Scope::set(Symbol symbol, Value value) {
     }
   }
   variables.emplace_back(symbol, std::move(value));
+}
+
+Interpreter::Interpreter(const Syntax& syntax, Runtime& runtime)
+    : syntax_(syntax),
+      runtime_(runtime),
+      loop_symbol_(symbol("loop")),
+      caller_symbol_(symbol("caller")),
+      kwargs_symbol_(symbol("kwargs")),
+      varargs_symbol_(symbol("varargs")) {}
+
+Result<const Value*> Interpreter::find(Symbol symbol) {
+  size_t num_visited = 0;
+  const Value* value = scope_->find(symbol, num_visited);
+  if (!runtime_.budget.spend(num_visited / 32)) return Budget::exhausted();
+  return value;
 }
 
 Symbol Interpreter::symbol(std::string_view name) const {
@@ -71,33 +87,28 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement, Text&
 }
 
 Result<Interpreter::Flow> Interpreter::dispatch(const Statement& statement, Text& out) {
-  const auto done = [](Result<void> result) -> Result<Flow> {
-    if (!result.ok()) return std::move(result).error();
-    return Flow::kNext;
-  };
   switch (statement.kind) {
     case StatementKind::kOutput:
-      return done(output(static_cast<const OutputStatement&>(statement), out));
+      return output(static_cast<const OutputStatement&>(statement), out);
     case StatementKind::kSet:
-      return done(set(static_cast<const SetStatement&>(statement)));
+      return set(static_cast<const SetStatement&>(statement));
     case StatementKind::kSetBlock:
-      return done(set_block(static_cast<const SetBlockStatement&>(statement)));
+      return set_block(static_cast<const SetBlockStatement&>(statement));
     case StatementKind::kFor:
       return loop(static_cast<const ForStatement&>(statement), out);
     case StatementKind::kIf:
       return choose(static_cast<const IfStatement&>(statement), out);
     case StatementKind::kMacro:
-      return done(define_macro(static_cast<const MacroStatement&>(statement)));
+      return define_macro(static_cast<const MacroStatement&>(statement));
     case StatementKind::kCallBlock:
-      return done(call_block(static_cast<const CallBlockStatement&>(statement), out));
+      return call_block(static_cast<const CallBlockStatement&>(statement), out);
     case StatementKind::kFilterBlock:
-      return done(filter_block(static_cast<const FilterBlockStatement&>(statement), out));
+      return filter_block(static_cast<const FilterBlockStatement&>(statement), out);
     case StatementKind::kWith:
       return with(static_cast<const WithStatement&>(statement), out);
-    case StatementKind::kScope: {
-      const auto& scoped = static_cast<const ScopeStatement&>(statement);
-      return execute_in_scope(scoped.body, std::make_shared<Scope>(Scope{scope_, {}}), out);
-    }
+    case StatementKind::kScope:
+      return execute_in_scope(static_cast<const ScopeStatement&>(statement).body, inner_scope(),
+                              out);
     case StatementKind::kBreak:
       return Flow::kBreak;
     case StatementKind::kContinue:
@@ -106,13 +117,13 @@ Result<Interpreter::Flow> Interpreter::dispatch(const Statement& statement, Text
   return Flow::kNext;
 }
 
-Result<void> Interpreter::output(const OutputStatement& statement, Text& out) {
+Result<Interpreter::Flow> Interpreter::output(const OutputStatement& statement, Text& out) {
   for (const ExprPtr& part : statement.parts) {
     QUIRE_TRY(const Value value, evaluate(*part));
     QUIRE_TRY_VOID(append_str(runtime_, out, value));
     if (out.size() > runtime_.limits.max_output_bytes) return Budget::exhausted();
   }
-  return {};
+  return Flow::kNext;
 }
 
 Result<Interpreter::Flow> Interpreter::choose(const IfStatement& statement, Text& out) {
@@ -133,7 +144,7 @@ Result<Interpreter::Flow> Interpreter::execute_in_scope(const Body& body, ScopeP
 
 Result<Text> Interpreter::capture(const Body& body) {
   Text out;
-  QUIRE_TRY_VOID(execute_in_scope(body, std::make_shared<Scope>(Scope{scope_, {}}), out));
+  QUIRE_TRY_VOID(execute_in_scope(body, inner_scope(), out));
   return out;
 }
 
@@ -165,24 +176,29 @@ Result<Interpreter::Flow> Interpreter::run_loop(const ForStatement& statement, V
   }
   const auto state =
       std::make_shared<Loop>(statement, std::move(items), std::move(condition), depth);
-  const Symbol loop_symbol = symbol("loop");
-  const ScopePtr outside = scope_;
   bool ran = false;
   while (true) {
     QUIRE_TRY(const bool more, state->advance());
     if (!more) break;
     ran = true;
-    auto body_scope = std::make_shared<Scope>(Scope{outside, {}});
-    if (loop_symbol >= 0) body_scope->set(loop_symbol, Value(ObjectPtr(state)));
-    scope_ = body_scope;
-    Result<void> assigned = assign(statement.target, state->current());
-    scope_ = outside;
-    if (!assigned.ok()) return std::move(assigned).error();
-    QUIRE_TRY(const Flow flow, execute_in_scope(statement.body, std::move(body_scope), out));
+    QUIRE_TRY(ScopePtr inside, iteration_scope(statement, state));
+    QUIRE_TRY(const Flow flow, execute_in_scope(statement.body, std::move(inside), out));
     if (flow == Flow::kBreak) break;
   }
   if (ran) return Flow::kNext;
-  return execute_in_scope(statement.otherwise, std::make_shared<Scope>(Scope{outside, {}}), out);
+  return execute_in_scope(statement.otherwise, inner_scope(), out);
+}
+
+/// A scope for one run of the body, with `loop` and the loop's names in it.
+Result<ScopePtr> Interpreter::iteration_scope(const ForStatement& statement,
+                                              const std::shared_ptr<Loop>& state) {
+  const ScopePtr outside = scope_;
+  scope_ = inner_scope();
+  if (loop_symbol_ >= 0) scope_->set(loop_symbol_, Value(ObjectPtr(state)));
+  Result<void> assigned = assign(statement.target, state->current());
+  ScopePtr inside = std::exchange(scope_, outside);
+  if (!assigned.ok()) return std::move(assigned).error();
+  return inside;
 }
 
 Result<void> Interpreter::assign(const Target& target, Value value) {
@@ -197,11 +213,8 @@ Result<void> Interpreter::assign(const Target& target, Value value) {
     }
     return {};
   }
-  if (target.attribute.empty()) {
-    scope_->set(target.symbol, std::move(value));
-    return {};
-  }
-  const Value* object = scope_->find(target.symbol);
+  if (target.attribute.empty()) return assign_name(target.symbol, std::move(value));
+  QUIRE_TRY(const Value* object, find(target.symbol));
   auto* space = object == nullptr ? nullptr : dynamic_cast<Namespace*>(object->as_object());
   if (space == nullptr) return template_error("only a namespace's attributes can be assigned");
   if (!runtime_.budget.spend(4)) return Budget::exhausted();
@@ -209,9 +222,16 @@ Result<void> Interpreter::assign(const Target& target, Value value) {
   return {};
 }
 
-Result<void> Interpreter::set(const SetStatement& statement) {
+Result<void> Interpreter::assign_name(Symbol symbol, Value value) {
+  if (!runtime_.budget.spend(scope_->variables.size() / 32)) return Budget::exhausted();
+  scope_->set(symbol, std::move(value));
+  return {};
+}
+
+Result<Interpreter::Flow> Interpreter::set(const SetStatement& statement) {
   QUIRE_TRY(Value value, evaluate(*statement.value));
-  return assign(statement.target, std::move(value));
+  QUIRE_TRY_VOID(assign(statement.target, std::move(value)));
+  return Flow::kNext;
 }
 
 Result<Value> Interpreter::apply_block_filter(const ExprPtr& filter, Text captured) {
@@ -223,33 +243,41 @@ Result<Value> Interpreter::apply_block_filter(const ExprPtr& filter, Text captur
   return filtered;
 }
 
-Result<void> Interpreter::set_block(const SetBlockStatement& statement) {
+Result<Interpreter::Flow> Interpreter::set_block(const SetBlockStatement& statement) {
   QUIRE_TRY(Text captured, capture(statement.body));
   QUIRE_TRY(Value value, apply_block_filter(statement.filter, std::move(captured)));
-  return assign(statement.target, std::move(value));
+  QUIRE_TRY_VOID(assign(statement.target, std::move(value)));
+  return Flow::kNext;
 }
 
-Result<void> Interpreter::filter_block(const FilterBlockStatement& statement, Text& out) {
+Result<Interpreter::Flow> Interpreter::filter_block(const FilterBlockStatement& statement,
+                                                    Text& out) {
   QUIRE_TRY(Text captured, capture(statement.body));
   QUIRE_TRY(const Value value, apply_block_filter(statement.filter, std::move(captured)));
-  return append_str(runtime_, out, value);
+  if (!value.is_string()) {
+    return template_error(
+        fmt::format("a filter block must give text, not '{}'", value.type_name()));
+  }
+  QUIRE_TRY_VOID(append_str(runtime_, out, value));
+  return Flow::kNext;
 }
 
-Result<void> Interpreter::define_macro(const MacroStatement& statement) {
+Result<Interpreter::Flow> Interpreter::define_macro(const MacroStatement& statement) {
   auto macro = std::make_shared<Macro>(statement.macro, scope_);
   runtime_.objects.push_back(macro);
-  scope_->set(statement.symbol, Value(ObjectPtr(std::move(macro))));
-  return {};
+  QUIRE_TRY_VOID(assign_name(statement.symbol, Value(ObjectPtr(std::move(macro)))));
+  return Flow::kNext;
 }
 
-Result<void> Interpreter::call_block(const CallBlockStatement& statement, Text& out) {
+Result<Interpreter::Flow> Interpreter::call_block(const CallBlockStatement& statement, Text& out) {
   const auto caller = std::make_shared<Macro>(statement.caller, scope_);
   runtime_.objects.push_back(caller);
   QUIRE_TRY(const Value callee, evaluate(*statement.call->callee));
   QUIRE_TRY(Arguments arguments, evaluate_arguments(statement.call->arguments));
   arguments.keyword.emplace_back("caller", Value(ObjectPtr(caller)));
   QUIRE_TRY(const Value value, call_value(callee, arguments));
-  return append_str(runtime_, out, value);
+  QUIRE_TRY_VOID(append_str(runtime_, out, value));
+  return Flow::kNext;
 }
 
 Result<Interpreter::Flow> Interpreter::with(const WithStatement& statement, Text& out) {

@@ -372,6 +372,8 @@ Error syntax_error(int32_t line, std::string_view why) {
 }
 
 Result<std::vector<Token>> tokenize(std::string_view source) {
+  if (source.size() > kMaxTemplateBytes)
+    return syntax_error(1, "the template is larger than 1 MiB");
   if (!utf8_is_valid(source)) return syntax_error(1, "the template is not valid UTF-8");
   return Lexer(source).run();
 }

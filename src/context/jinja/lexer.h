@@ -39,6 +39,9 @@ struct Token {
   bool is_operator(std::string_view op) const { return is(TokenKind::kOperator, op); }
 };
 
+/// Real templates are below 50 kB.
+inline constexpr size_t kMaxTemplateBytes = 1 << 20;
+
 /// The tokens, the last of kind kEnd. An error's message starts with "line N: ".
 Result<std::vector<Token>> tokenize(std::string_view source);
 

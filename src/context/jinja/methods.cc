@@ -34,8 +34,9 @@ Result<Value> texts_to_list(Runtime& runtime, std::vector<Text> texts) {
   std::vector<Value> items;
   items.reserve(texts.size());
   for (Text& text : texts) {
-    if (!runtime.budget.spend_bytes(text.size())) return Budget::exhausted();
-    items.emplace_back(std::move(text));
+    if (!runtime.budget.spend(2)) return Budget::exhausted();  // each is three allocations
+    QUIRE_TRY(Value item, make_text(runtime, std::move(text)));
+    items.push_back(std::move(item));
   }
   return make_sequence(runtime, std::move(items));
 }
@@ -44,6 +45,9 @@ template <Side kSide>
 Result<Value> str_strip(Runtime& runtime, const Value& self, const Arguments& arguments) {
   QUIRE_TRY(const Bound bound, bind("strip", arguments, {"chars"}));
   QUIRE_TRY(const Text* characters, optional_text(bound[0], "strip()'s argument"));
+  if (characters != nullptr && !charge_strip(runtime, text_of(self).size(), characters->size())) {
+    return Budget::exhausted();
+  }
   return make_text(runtime, strip(text_of(self), characters, kSide));
 }
 
@@ -59,6 +63,9 @@ Result<Value> str_split(Runtime& runtime, const Value& self, const Arguments& ar
   }
   if (separator->empty()) return template_error("empty separator");
   const std::string_view bytes = separator->bytes();
+  if (kFromRight && !charge_rfind(runtime, text_of(self).size(), bytes.size())) {
+    return Budget::exhausted();
+  }
   return texts_to_list(runtime, kFromRight ? split_from_right(text_of(self), bytes, max_splits)
                                            : split(text_of(self), bytes, max_splits));
 }
@@ -77,16 +84,18 @@ Result<Value> str_partition(Runtime& runtime, const Value& self, const Arguments
     return template_error("partition() needs a separator that is not empty");
   }
   const Text& text = text_of(self);
-  const size_t at =
-      kFromRight ? text.bytes().rfind(separator->bytes()) : text.bytes().find(separator->bytes());
+  if (kFromRight && !charge_rfind(runtime, text.size(), separator->size())) {
+    return Budget::exhausted();
+  }
+  const size_t at = kFromRight ? text.bytes().rfind(separator->bytes())
+                               : find_bytes(text.bytes(), separator->bytes());
   const bool found = at != std::string_view::npos;
   const size_t head_end = found ? at : kFromRight ? 0 : text.size();
   const size_t tail_begin = found ? at + separator->size() : kFromRight ? 0 : text.size();
-  std::vector<Value> parts;
-  parts.emplace_back(text.slice(0, head_end));
-  parts.emplace_back(found ? *separator : Text());
-  parts.emplace_back(text.slice(tail_begin, text.size()));
-  if (!runtime.budget.spend_bytes(text.size())) return Budget::exhausted();
+  QUIRE_TRY(Value head, make_text(runtime, text.slice(0, head_end)));
+  QUIRE_TRY(Value middle, make_text(runtime, found ? *separator : Text()));
+  QUIRE_TRY(Value tail, make_text(runtime, text.slice(tail_begin, text.size())));
+  std::vector<Value> parts{std::move(head), std::move(middle), std::move(tail)};
   return make_sequence(runtime, std::move(parts), SequenceKind::kTuple);
 }
 
@@ -161,9 +170,12 @@ Result<Value> str_find(Runtime& runtime, const Value& self, const Arguments& arg
   if (part == nullptr) return template_error("find() needs a string");
   QUIRE_TRY(const auto window, window_of(runtime, text_of(self), bound[1], bound[2]));
   constexpr bool kFromRight = kSearch == Search::kRFind || kSearch == Search::kRIndex;
+  if (kFromRight && !charge_rfind(runtime, text_of(self).size(), part->size())) {
+    return Budget::exhausted();
+  }
   const size_t at = !window      ? std::string_view::npos
                     : kFromRight ? window->bytes.rfind(part->bytes())
-                                 : window->bytes.find(part->bytes());
+                                 : find_bytes(window->bytes, part->bytes());
   if (at != std::string_view::npos) {
     const size_t before = Text(std::string(window->bytes.substr(0, at))).num_characters();
     return Value(static_cast<int64_t>(window->first_character + before));
@@ -184,8 +196,8 @@ Result<Value> str_count(Runtime& runtime, const Value& self, const Arguments& ar
     return Value(static_cast<int64_t>(Text(std::string(window->bytes)).num_characters() + 1));
   }
   int64_t count = 0;
-  for (size_t at = window->bytes.find(part->bytes()); at != std::string_view::npos;
-       at = window->bytes.find(part->bytes(), at + part->size())) {
+  for (size_t at = find_bytes(window->bytes, part->bytes()); at != std::string_view::npos;
+       at = find_bytes(window->bytes, part->bytes(), at + part->size())) {
     ++count;
   }
   return Value(count);
@@ -258,7 +270,7 @@ template <bool (*kTest)(uint32_t)>
 Result<Value> str_all(Runtime& runtime, const Value& self, const Arguments& arguments) {
   QUIRE_TRY_VOID(bind("a method without arguments", arguments, {}));
   std::string_view rest = text_of(self).bytes();
-  if (!runtime.budget.spend(rest.size() / 8 + 1)) return Budget::exhausted();
+  if (!runtime.budget.spend(rest.size() / 4 + 1)) return Budget::exhausted();
   bool all = !rest.empty();
   while (all && !rest.empty()) {
     const Utf8Char next = utf8_next(rest);
@@ -271,8 +283,10 @@ Result<Value> str_all(Runtime& runtime, const Value& self, const Arguments& argu
 bool is_alnum(uint32_t c) {
   return is_alpha(c) || is_numeric(c);
 }
-bool is_ascii(uint32_t c) {
-  return c < 0x80;
+
+Result<Value> str_is_ascii(Runtime&, const Value& self, const Arguments& arguments) {
+  QUIRE_TRY_VOID(bind("isascii", arguments, {}));
+  return Value(text_of(self).is_ascii());
 }
 
 /// islower() and isupper(): some cased character, and none of the other case.
@@ -280,7 +294,7 @@ template <bool (*kWanted)(uint32_t), bool (*kOther)(uint32_t)>
 Result<Value> str_is_case(Runtime& runtime, const Value& self, const Arguments& arguments) {
   QUIRE_TRY_VOID(bind("a method without arguments", arguments, {}));
   std::string_view rest = text_of(self).bytes();
-  if (!runtime.budget.spend(rest.size() / 8 + 1)) return Budget::exhausted();
+  if (!runtime.budget.spend(rest.size() / 4 + 1)) return Budget::exhausted();
   bool some = false;
   while (!rest.empty()) {
     const Utf8Char next = utf8_next(rest);
@@ -331,7 +345,7 @@ const MethodTable& str_methods() {
       {"isdecimal", str_all<is_decimal>},
       {"isnumeric", str_all<is_numeric>},
       {"isspace", str_all<is_space>},
-      {"isascii", str_all<is_ascii>},
+      {"isascii", str_is_ascii},
       {"islower", str_is_case<is_lower, is_upper>},
       {"isupper", str_is_case<is_upper, is_lower>},
       {"format", str_format},
@@ -363,8 +377,9 @@ Result<Value> dict_values(Runtime& runtime, const Value& self, const Arguments& 
   return make_sequence(runtime, std::move(values), SequenceKind::kDictValues, self.origin());
 }
 
-Result<Value> dict_get(Runtime&, const Value& self, const Arguments& arguments) {
+Result<Value> dict_get(Runtime& runtime, const Value& self, const Arguments& arguments) {
   QUIRE_TRY(const Bound bound, bind("get", arguments, {"key", "default"}, 1));
+  QUIRE_TRY_VOID(canonical_key(runtime, *bound[0]));
   const Value* value = self.as_dict()->find(*bound[0]);
   return value != nullptr ? *value : bound[1].value_or(Value());
 }
@@ -446,7 +461,7 @@ Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view 
                           const Arguments& arguments) {
   const Method method = find_method(self, name);
   QUIRE_CHECK(method != nullptr, "call of a method that has_method() does not know");
-  if (!runtime.budget.spend(2)) return Budget::exhausted();
+  if (!runtime.budget.spend(2) || !charge_input(runtime, self)) return Budget::exhausted();
   return method(runtime, self, arguments);
 }
 

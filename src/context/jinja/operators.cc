@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/checked_math.h"
+#include "context/jinja/text_ops.h"
 
 namespace quire::context::jinja {
 namespace {
@@ -219,7 +220,7 @@ Result<bool> dicts_equal(Runtime& runtime, const Dict& left, const Dict& right) 
   if (&left == &right) return true;
   if (left.size() != right.size()) return false;
   for (const Dict::Entry& entry : left.entries()) {
-    if (!runtime.budget.spend(16)) return Budget::exhausted();
+    QUIRE_TRY_VOID(canonical_key(runtime, entry.first));
     const Value* other = right.find(entry.first);
     if (other == nullptr) return false;
     QUIRE_TRY(const bool same, equals(runtime, entry.second, *other));
@@ -366,14 +367,10 @@ Result<bool> contains(Runtime& runtime, Value container, const Value& item) {
           fmt::format("'in <string>' needs a string on its left, not '{}'", item.type_name()));
     }
     if (!runtime.budget.spend_bytes(text->size() + part->size())) return Budget::exhausted();
-    return text->bytes().find(part->bytes()) != std::string_view::npos;
+    return find_bytes(text->bytes(), part->bytes()) != std::string_view::npos;
   }
   if (const Dict* dict = container.as_dict()) {
-    if (!runtime.budget.spend(4)) return Budget::exhausted();
-    std::string key;
-    if (!append_canonical_key(key, item)) {
-      return template_error(fmt::format("unhashable type: '{}'", item.type_name()));
-    }
+    QUIRE_TRY_VOID(canonical_key(runtime, item));
     return dict->find(item) != nullptr;
   }
   QUIRE_TRY(const std::vector<Value> items, iterate(runtime, container));

@@ -43,9 +43,11 @@ class Formatter {
     }
     out_.append(format_, plain, format_.size());
     const size_t given = tuple_ != nullptr ? tuple_->items.size() : 1;
-    const bool may_be_unused =  // as Python: whatever could be asked by name
-        tuple_ == nullptr && !arguments_.is_number() && !arguments_.is_none() &&
-        !arguments_.is_string();
+    const Sequence* sequence = arguments_.as_sequence();
+    // As in Python, what could be asked by key or index may be left unused.
+    const bool may_be_unused =
+        tuple_ == nullptr && (arguments_.is_dict() || arguments_.is_undefined() ||
+                              (sequence != nullptr && sequence->is_indexable()));
     if (!used_mapping_ && next_ < given && !may_be_unused) {
       return template_error("not all arguments were used by the format string");
     }

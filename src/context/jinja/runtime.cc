@@ -37,7 +37,16 @@ Result<Value> make_text(Runtime& runtime, Text text) {
   if (!runtime.budget.spend_bytes(text.size() + text.runs().size_bytes())) {
     return Budget::exhausted();
   }
-  return Value(std::move(text));
+  const size_t bytes = text.size() + text.runs().size_bytes();
+  if (bytes <= kLongTextBytes) return Value(std::move(text));
+  if (bytes > runtime.limits.max_live_bytes - runtime.live_bytes) return Budget::exhausted();
+  runtime.live_bytes += bytes;
+  // No value survives its render's runtime: what a render returns is a Text.
+  const auto release = [&runtime, bytes](const Text* released) {
+    runtime.live_bytes -= bytes;
+    delete released;
+  };
+  return Value(TextPtr(new const Text(std::move(text)), release));
 }
 
 Result<Value> make_sequence(Runtime& runtime, std::vector<Value> items, SequenceKind kind,
@@ -71,6 +80,15 @@ Result<std::vector<Value>> iterate(Runtime& runtime, Value& value) {
     return keys;
   }
   return template_error(fmt::format("'{}' object is not iterable", value.type_name()));
+}
+
+Result<std::string> canonical_key(Runtime& runtime, const Value& key) {
+  std::string canonical;
+  const bool hashable = append_canonical_key(canonical, key);
+  // A dict that is searched entry by entry makes up to sixteen keys like this one.
+  if (!runtime.budget.spend(canonical.size() / 2 + 1)) return Budget::exhausted();
+  if (hashable) return canonical;
+  return template_error(fmt::format("unhashable type: '{}'", key.type_name()));
 }
 
 Result<int64_t> length_of(const Value& value) {

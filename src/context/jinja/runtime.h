@@ -30,6 +30,7 @@ struct Runtime {
   Limits limits;
   std::chrono::sys_seconds now;
   bool used_clock = false;
+  size_t live_bytes = 0;  // of long texts; outlives the objects below
   /// Namespaces, macros and loops may refer to each other in cycles, so they live until the end.
   std::vector<ObjectPtr> objects;
 };
@@ -51,6 +52,8 @@ Result<Value> make_dict(Runtime& runtime, Dict dict, Origin origin = kTemplateOr
 
 /// The elements a for loop would see; a generator is used up. Fails for what is not iterable.
 Result<std::vector<Value>> iterate(Runtime& runtime, Value& value);
+/// What append_canonical_key appends, charged for; fails for a value that is not hashable.
+Result<std::string> canonical_key(Runtime& runtime, const Value& key);
 /// Python's len().
 Result<int64_t> length_of(const Value& value);
 /// The origin of what is made from both: outside data wins over the template.

@@ -188,11 +188,7 @@ Result<Value> unique(Runtime& runtime, const Value& input, const Arguments& argu
   for (const Value& item : all) {
     QUIRE_TRY(Value value, attribute_of(runtime, item, bound[1]));
     QUIRE_TRY(value, folded(runtime, std::move(value), case_of(bound[0])));
-    std::string key;
-    if (!append_canonical_key(key, value)) {
-      return template_error(fmt::format("unhashable type: '{}'", value.type_name()));
-    }
-    if (!runtime.budget.spend_bytes(key.size())) return Budget::exhausted();
+    QUIRE_TRY(std::string key, canonical_key(runtime, value));
     if (seen.insert(std::move(key)).second) kept.push_back(item);
   }
   return make_sequence(runtime, std::move(kept), SequenceKind::kGenerator, input.origin());

@@ -74,14 +74,18 @@ class StringFormatter {
   }
 
   Result<Value> argument(std::string_view name) {
-    size_t index = next_;
+    size_t index = num_automatic_;
     if (name.empty()) {
-      ++next_;
+      ++num_automatic_;
     } else if (std::from_chars(name.data(), name.data() + name.size(), index).ec != std::errc()) {
       for (const auto& [key, value] : arguments_.keyword) {
         if (key == name) return value;
       }
       return template_error(fmt::format("the format misses {}", quoted(name)));
+    }
+    numbers_by_hand_ = numbers_by_hand_ || !name.empty();
+    if (numbers_by_hand_ && num_automatic_ > 0) {
+      return template_error("a format string must number all its fields or none");
     }
     if (index < arguments_.positional.size()) return arguments_.positional[index];
     return template_error("the format string asks for more arguments than it gets");
@@ -90,7 +94,8 @@ class StringFormatter {
   Runtime& runtime_;
   const Text& format_;
   const Arguments& arguments_;
-  size_t next_ = 0;
+  size_t num_automatic_ = 0;  // fields {}
+  bool numbers_by_hand_ = false;
   Text out_;
 };
 

@@ -54,7 +54,8 @@ Result<bool> has_case(Runtime& runtime, const Value& value, const Arguments&) {
   return verdict.truthy();
 }
 
-Result<bool> is_filter(Runtime&, const Value& value, const Arguments&) {
+Result<bool> is_filter(Runtime& runtime, const Value& value, const Arguments&) {
+  QUIRE_TRY_VOID(canonical_key(runtime, value));
   const Text* name = value.as_text();
   return name != nullptr && is_filter_name(name->bytes());
 }
@@ -156,7 +157,8 @@ const std::unordered_map<std::string_view, Test>& table() {
   return tests;
 }
 
-Result<bool> is_test(Runtime&, const Value& value, const Arguments&) {
+Result<bool> is_test(Runtime& runtime, const Value& value, const Arguments&) {
+  QUIRE_TRY_VOID(canonical_key(runtime, value));
   const Text* name = value.as_text();
   return name != nullptr && table().count(name->bytes()) > 0;
 }

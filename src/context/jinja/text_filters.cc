@@ -39,6 +39,7 @@ Result<Value> trim(Runtime& runtime, const Value& input, const Arguments& argume
   if (bound[0] && !bound[0]->is_none()) {
     characters = bound[0]->as_text();
     if (characters == nullptr) return template_error("trim needs a string of characters");
+    if (!charge_strip(runtime, text.size(), characters->size())) return Budget::exhausted();
   }
   return make_text(runtime, strip(text, characters, Side::kBoth));
 }
@@ -106,15 +107,17 @@ Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& ar
   QUIRE_TRY(const int64_t length, integer_or(bound[0], 255, "length"));
   const bool has_leeway = bound[3] && !bound[3]->is_none();
   QUIRE_TRY(const int64_t leeway, integer_or(has_leeway ? bound[3] : std::nullopt, 5, "leeway"));
-  const Text* text = input.as_text();
   const Value ellipsis = bound[2].value_or(Value::string("..."));
   const Text* end = ellipsis.as_text();
-  if (text == nullptr || end == nullptr) return template_error("truncate needs strings");
+  if (end == nullptr) return template_error("truncate needs a string as its end");
   const int64_t kept = length - static_cast<int64_t>(end->num_characters());
   if (kept < 0 || leeway < 0) return template_error("truncate needs a larger length");
+  QUIRE_TRY(const int64_t size, length_of(input));
+  if (size <= length + leeway) return input;
+  const Text* text = input.as_text();
+  if (text == nullptr) return template_error("truncate needs a string");
   if (!runtime.budget.spend(text->size() / 4 + 1)) return Budget::exhausted();
   const std::vector<size_t> offsets = text->character_offsets();
-  if (static_cast<int64_t>(offsets.size()) - 1 <= length + leeway) return input;
   Text out = text->slice(0, offsets[static_cast<size_t>(kept)]);
   if (!truthy_or(bound[1], false)) out = split_from_right(out, " ", 1).front();
   out.append(*end);

@@ -1,6 +1,7 @@
 #include "context/jinja/text_ops.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked_math.h"
 #include "base/utf8.h"
@@ -79,6 +80,28 @@ size_t strip_right_start(std::string_view bytes, const Text* characters) {
 
 }  // namespace
 
+size_t find_bytes(std::string_view text, std::string_view part, size_t from) {
+  if (from > text.size()) return kNone;
+  if (part.empty()) return from;
+  // memmem, not string_view::find, which is quadratic on "aaa...ab" in "aaa...".
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return kNone;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+bool charge_rfind(Runtime& runtime, size_t text_bytes, size_t part_bytes) {
+  return runtime.budget.spend((text_bytes / 16 + 1) * (part_bytes / 16 + 1));
+}
+
+bool charge_strip(Runtime& runtime, size_t text_bytes, size_t set_bytes) {
+  return runtime.budget.spend((text_bytes / 4 + 1) * (set_bytes / 16 + 1));
+}
+
+bool charge_input(Runtime& runtime, const Value& input) {
+  const Text* text = input.as_text();
+  return text == nullptr || runtime.budget.spend(text->size() / 16);
+}
+
 Text strip(const Text& text, const Text* characters, Side side) {
   size_t begin = side == Side::kRight ? 0 : strip_left_end(text.bytes(), characters);
   size_t end = text.size();
@@ -90,7 +113,7 @@ std::vector<Text> split(const Text& text, std::string_view separator, int64_t ma
   std::vector<Text> parts;
   size_t begin = 0;
   while (max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits) {
-    const size_t at = text.bytes().find(separator, begin);
+    const size_t at = find_bytes(text.bytes(), separator, begin);
     if (at == kNone) break;
     parts.push_back(text.slice(begin, at));
     begin = at + separator.size();
@@ -120,7 +143,7 @@ std::vector<Text> split_words(const Text& text, int64_t max_splits) {
   size_t begin = leading_space_bytes(bytes);
   while (begin < bytes.size()) {
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) {
-      parts.push_back(text.slice(begin, length_without_trailing_space(bytes)));
+      parts.push_back(text.slice(begin, bytes.size()));
       break;
     }
     size_t end = begin;
@@ -174,8 +197,8 @@ Result<Text> replace(Runtime& runtime, const Text& text, std::string_view old,
       if (wants_more()) places.push_back(offset);
     }
   } else {
-    for (size_t at = text.bytes().find(old); at != kNone && wants_more();
-         at = text.bytes().find(old, at + old.size())) {
+    for (size_t at = find_bytes(text.bytes(), old); at != kNone && wants_more();
+         at = find_bytes(text.bytes(), old, at + old.size())) {
       places.push_back(at);
     }
   }

@@ -15,6 +15,16 @@
 
 namespace quire::context::jinja {
 
+/// string_view::find in linear time, whatever the texts.
+size_t find_bytes(std::string_view text, std::string_view part, size_t from = 0);
+
+/// False when the budget cannot pay for what depends on two texts' sizes: searching from the right,
+/// and stripping a set of characters.
+[[nodiscard]] bool charge_rfind(Runtime& runtime, size_t text_bytes, size_t part_bytes);
+[[nodiscard]] bool charge_strip(Runtime& runtime, size_t text_bytes, size_t set_bytes);
+/// False when the budget cannot pay for reading an operand, if it is a text.
+[[nodiscard]] bool charge_input(Runtime& runtime, const Value& input);
+
 enum class Side { kBoth, kLeft, kRight };
 /// Without the given characters at its ends; without whitespace when `characters` is null.
 Text strip(const Text& text, const Text* characters, Side side);

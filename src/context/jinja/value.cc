@@ -10,7 +10,7 @@ namespace {
 /// From this size on a dict is searched by hash.
 constexpr size_t kIndexedDictSize = 16;
 /// Tuples inside tuples can share their parts: a longer key counts as not hashable.
-constexpr size_t kMaxKeyBytes = 1 << 20;
+constexpr size_t kMaxKeyBytes = 4096;
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -179,6 +179,16 @@ bool append_canonical_key(std::string& out, const Value& key) {
     return true;
   }
   const Sequence* sequence = key.as_sequence();
+  if (sequence != nullptr &&
+      (sequence->is_generator() || sequence->kind == SequenceKind::kDictValues)) {
+    out += "g" + std::to_string(reinterpret_cast<uintptr_t>(sequence)) + ";";
+    return true;
+  }
+  if (sequence != nullptr && sequence->kind == SequenceKind::kRange) {
+    out += "r" + std::to_string(sequence->range_start) + "," +
+           std::to_string(sequence->range_stop) + "," + std::to_string(sequence->range_step) + ";";
+    return true;
+  }
   if (sequence == nullptr || sequence->kind != SequenceKind::kTuple) return false;
   out += "(";
   for (const Value& item : sequence->items) {

@@ -44,6 +44,7 @@ class Value {
   explicit Value(double value, Origin origin = kTemplateOrigin) : data_(value), origin_(origin) {}
   explicit Value(Text text)
       : data_(std::make_shared<const Text>(std::move(text))), origin_(as_text()->origin()) {}
+  explicit Value(TextPtr text) : data_(std::move(text)), origin_(as_text()->origin()) {}
   explicit Value(SequencePtr sequence, Origin origin = kTemplateOrigin)
       : data_(std::move(sequence)), origin_(origin) {}
   explicit Value(DictPtr dict, Origin origin = kTemplateOrigin)
