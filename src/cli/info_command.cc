@@ -11,7 +11,10 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/pieces.h"
+#include "cli/session.h"
 #include "engine/describe.h"
+#include "engine/kv_plan.h"
+#include "engine/window.h"
 
 namespace quire::cli {
 namespace {
@@ -36,6 +39,12 @@ std::string_view name(model::RopeScaling scaling) {
   }
   return "";
 }
+
+/// What the model would cache on this machine, now.
+struct CachePlan {
+  kv::KvGeometry geometry;
+  std::optional<engine::Window> window;  // absent: memory holds no window at all
+};
 
 /// How many layers use rope `index`.
 int64_t layers_with_rope(const model::ModelConfig& config, int32_t index) {
@@ -86,7 +95,7 @@ WindowLayers window_layers(const model::ModelConfig& config) {
   return out;
 }
 
-void set_config(const model::ModelConfig& config, const kv::KvGeometry* kv, Json& json) {
+void set_config(const model::ModelConfig& config, const CachePlan* plan, Json& json) {
   json.set("layers", int64_t{config.num_layers});
   json.set("hidden", int64_t{config.hidden});
   json.set("ffn", int64_t{config.ffn});
@@ -100,10 +109,13 @@ void set_config(const model::ModelConfig& config, const kv::KvGeometry* kv, Json
   json.set("window_layers", window.count);
   json.set("window_tokens", window.count > 0 ? Json(int64_t{window.tokens}) : Json());
   json.set("rope", ropes_json(config));
-  if (kv == nullptr) return;
-  json.set("kv_bytes_per_token", kv->bytes_per_token());
-  json.set("kv_fixed_bytes", kv->fixed_bytes());
-  json.set("kv_formula", kv->formula());
+  if (plan == nullptr) return;
+  json.set("kv_bytes_per_token", plan->geometry.bytes_per_token());
+  json.set("kv_fixed_bytes", plan->geometry.fixed_bytes());
+  json.set("kv_formula", plan->geometry.formula());
+  if (!plan->window) return;
+  json.set("window", plan->window->tokens);
+  json.set("window_limit", engine::name(plan->window->limit));
 }
 
 Json tokenizer_json(const engine::TokenizerDescription& tokenizer) {
@@ -144,7 +156,7 @@ Json sampling_json(const engine::SamplingDefaults& sampling) {
   return json;
 }
 
-Json to_json(const ModelDescription& d, const kv::KvGeometry* kv) {
+Json to_json(const ModelDescription& d, const CachePlan* plan) {
   Json json;
   json.set("path", utf8_sanitized(d.path));
   json.set("format", d.format);
@@ -155,14 +167,14 @@ Json to_json(const ModelDescription& d, const kv::KvGeometry* kv) {
   for (const char* key : {"layers", "hidden", "heads", "kv_heads", "head_dim", "context", "rope"}) {
     json.set(key, Json());
   }
-  if (d.config) set_config(*d.config, kv, json);
+  if (d.config) set_config(*d.config, plan, json);
   Json tensors(Json::Object{});
   for (const auto& [type, count] : d.tensors) tensors.set(type, count);
   json.set("tensors", std::move(tensors));
   json.set("tokenizer", d.tokenizer ? tokenizer_json(*d.tokenizer) : Json());
   json.set("template", d.chat_template ? template_json(*d.chat_template) : Json());
   json.set("sampling", sampling_json(d.sampling));
-  if (kv == nullptr) json.set("kv_bytes_per_token", Json());
+  if (plan == nullptr) json.set("kv_bytes_per_token", Json());
   json.set("warnings", strings_json(d.warnings));
   return json;
 }
@@ -171,7 +183,7 @@ std::string line(std::string_view label, std::string_view value) {
   return fmt::format("{:<14} {}\n", label, value);
 }
 
-std::string config_lines(const model::ModelConfig& c, const kv::KvGeometry* kv) {
+std::string config_lines(const model::ModelConfig& c, const CachePlan* plan) {
   std::string out = line(
       "shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads, {} kv heads, "
                            "head dim {}",
@@ -191,7 +203,13 @@ std::string config_lines(const model::ModelConfig& c, const kv::KvGeometry* kv) 
     }
     out += line("rope", text);
   }
-  return kv == nullptr ? out : out + line("kv cache", kv->formula());
+  if (plan == nullptr) return out;
+  if (plan->window) {
+    out +=
+        line("window here", fmt::format("{} tokens (limit: {})", format_count(plan->window->tokens),
+                                        engine::name(plan->window->limit)));
+  }
+  return out + line("kv cache", plan->geometry.formula());
 }
 
 std::string tokenizer_lines(const engine::TokenizerDescription& t) {
@@ -220,14 +238,14 @@ std::string template_lines(const ModelDescription& d) {
   return line("template", can.empty() ? "plain turns" : can);
 }
 
-std::string for_people(const ModelDescription& d, const kv::KvGeometry* kv) {
+std::string for_people(const ModelDescription& d, const CachePlan* plan) {
   std::string out = line("model", d.path);
   out += line("format", fmt::format("{}, {} in {} file{}", d.format,
                                     format_bytes(static_cast<int64_t>(d.file_bytes)),
                                     d.files.size(), d.files.size() == 1 ? "" : "s"));
   out += line("architecture", d.architecture.empty() ? "unknown" : d.architecture);
   out += line("parameters", format_count(d.parameters));
-  if (d.config) out += config_lines(*d.config, kv);
+  if (d.config) out += config_lines(*d.config, plan);
   std::string tensors;
   for (const auto& [type, count] : d.tensors) {
     tensors += fmt::format("{}{} {}", tensors.empty() ? "" : ", ", count, type);
@@ -239,10 +257,32 @@ std::string for_people(const ModelDescription& d, const kv::KvGeometry* kv) {
   return out;
 }
 
+/// Adds to the warnings what stands in the way.
+std::optional<CachePlan> plan_cache(const Environment& env, kv::KvCodecs codecs,
+                                    std::optional<int64_t> context, ModelDescription& described) {
+  if (!described.config) return std::nullopt;
+  auto geometry = engine::kv_geometry(*described.config, codecs);
+  if (!geometry.ok()) {
+    described.warnings.push_back(geometry.error().message);
+    return std::nullopt;
+  }
+  const int64_t trained = described.config->context;
+  const int64_t budget =
+      cache_budget(inspect_machine(env.files)) -
+      static_cast<int64_t>(std::min<uint64_t>(described.weights_bytes, INT64_MAX));
+  const int64_t affordable = engine::affordable_tokens(
+      *geometry, budget, trained, std::min(ComputeOptions{}.prefill_chunk, trained));
+  const auto window = engine::resolve_window(trained, context, affordable);
+  if (!window.ok()) described.warnings.push_back(window.error().message);
+  return CachePlan{.geometry = *std::move(geometry),
+                   .window = window.ok() ? std::optional(*window) : std::nullopt};
+}
+
 Result<void> run_info(const Command& self, const Environment& env,
                       std::span<const std::string> args) {
   ModelOptions model;
   kv::KvCodecs codecs;
+  std::optional<int64_t> context;
   OutputOptions output_options;
   OptionParser parser("quire info");
   parser.positional(model.models, 1);
@@ -252,6 +292,10 @@ Result<void> run_info(const Command& self, const Environment& env,
               "the model, instead of the first argument",
               append(model.models)});
   declare_kv(parser, codecs);
+  parser.add({{"-c", "--ctx", "--context"},
+              "N",
+              "the window that is wanted (default: what the model was trained for)",
+              store_int(context, 1, INT32_MAX)});
   declare(parser, output_options);
   QUIRE_TRY(const bool helped, parse_or_help(self, env, parser, args));
   if (helped) return {};
@@ -259,16 +303,8 @@ Result<void> run_info(const Command& self, const Environment& env,
   Output output(env, output_options);
   QUIRE_TRY(const std::string path, only_model(env, model.models, "info"));
   QUIRE_TRY(ModelDescription described, engine::describe_model(env.files, path));
-  std::optional<kv::KvGeometry> kv;
-  if (described.config) {
-    auto geometry = engine::kv_geometry(*described.config, codecs);
-    if (geometry.ok()) {
-      kv = *std::move(geometry);
-    } else {
-      described.warnings.push_back(geometry.error().message);
-    }
-  }
-  const kv::KvGeometry* known = kv ? &*kv : nullptr;
+  const std::optional<CachePlan> plan = plan_cache(env, codecs, context, described);
+  const CachePlan* known = plan ? &*plan : nullptr;
   output.text(for_people(described, known));
   return output.finish(to_json(described, known));
 }

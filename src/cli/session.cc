@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
-#include "base/machine.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 
@@ -45,6 +44,10 @@ Result<LoadedModel> load_model(const Environment& env, const ModelOptions& optio
   return loaded;
 }
 
+int64_t cache_budget(const Machine& machine) {
+  return std::max<int64_t>(machine.available_memory_bytes - kMemoryReserve, 0);
+}
+
 engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
                                      const CacheOptions& cache) {
   const Machine machine = inspect_machine(env.files);
@@ -56,7 +59,7 @@ engine::EngineOptions engine_options(const Environment& env, const ComputeOption
   options.kv = cache.kv;
   options.activations = compute.activations;
   options.prefill_chunk = static_cast<int32_t>(compute.prefill_chunk);
-  options.memory_bytes = std::max<int64_t>(machine.available_memory_bytes - kMemoryReserve, 0);
+  options.memory_bytes = cache_budget(machine);
   options.isa = env.isa;
   return options;
 }

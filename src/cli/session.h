@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/machine.h"
 #include "cli/environment.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -30,6 +31,9 @@ Result<std::optional<std::string>> read_chat_template(const Environment& env,
 /// Loads the one model of `command`, with progress; Ctrl-C stops it.
 Result<LoadedModel> load_model(const Environment& env, const ModelOptions& options,
                                std::string_view command, Output& output);
+
+/// Memory that keys, values and scratch may take: what is free now but for a small reserve.
+int64_t cache_budget(const Machine& machine);
 
 /// The machine's cores and free memory, as the options and the moment have it.
 engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,

@@ -152,14 +152,4 @@ std::optional<int64_t> trained_context(const formats::ModelFiles& files) {
   return described->config.context;
 }
 
-Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs) {
-  std::vector<kv::LayerKv> layers;
-  for (const model::LayerConfig& layer : config.layers) {
-    layers.push_back({.num_kv_heads = config.num_kv_heads,
-                      .head_dim = config.head_dim,
-                      .window_tokens = layer.window_tokens});
-  }
-  return kv::KvGeometry::create(layers, codecs);
-}
-
 }  // namespace quire::engine

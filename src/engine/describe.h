@@ -16,7 +16,6 @@
 #include "context/chat_template.h"
 #include "engine/model.h"
 #include "formats/model_files.h"
-#include "kv/geometry.h"
 #include "model/config.h"
 
 namespace quire::engine {
@@ -54,8 +53,5 @@ ModelDescription describe_model(const formats::ModelFiles& files);
 /// The context that the model was trained for; nothing if the files do not say it, or describe a
 /// model that Quire does not run.
 std::optional<int64_t> trained_context(const formats::ModelFiles& files);
-
-/// What a model of these numbers caches.
-Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs);
 
 }  // namespace quire::engine

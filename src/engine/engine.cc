@@ -4,37 +4,13 @@
 
 #include <algorithm>
 
+#include "engine/kv_plan.h"
+
 namespace quire::engine {
 namespace {
 
 // Logits of a chunk whose every row is wanted may take this much at once.
 constexpr int64_t kLogitsBytes = int64_t{32} << 20;
-
-std::vector<kv::LayerKv> cached_layers(const model::ModelConfig& config) {
-  std::vector<kv::LayerKv> layers;
-  for (const model::LayerConfig& layer : config.layers) {
-    layers.push_back({.num_kv_heads = config.num_kv_heads,
-                      .head_dim = config.head_dim,
-                      .window_tokens = layer.window_tokens});
-  }
-  return layers;
-}
-
-/// The longest context whose pages stay within `bytes`, at most `most`.
-int64_t affordable_tokens(const kv::KvGeometry& geometry, int64_t bytes, int64_t most,
-                          int64_t chunk) {
-  int64_t low = 0;
-  int64_t high = most;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (geometry.peak_bytes(middle, chunk) <= bytes) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
 
 }  // namespace
 
@@ -52,7 +28,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
   }
   const model::ModelConfig& config = model.config();
   QUIRE_TRY(const kernels::KernelSet* kernels, kernels::select_kernels(options.isa));
-  QUIRE_TRY(kv::KvGeometry geometry, kv::KvGeometry::create(cached_layers(config), options.kv));
+  QUIRE_TRY(kv::KvGeometry geometry, kv_geometry(config, options.kv));
   const int64_t chunk = std::min<int64_t>(options.prefill_chunk, config.context);
   const int64_t most = std::min<int64_t>(config.context, kv::kMaxTokens);
   const int64_t affordable = affordable_tokens(geometry, options.memory_bytes, most, chunk);

@@ -111,6 +111,8 @@ TEST(Info, SaysWhatAModelIs) {
   EXPECT_EQ(at(llama, "kv_bytes_per_token"), Json(256));
   EXPECT_EQ(at(llama, "warnings"), Json(Json::Array{}));
   EXPECT_EQ(at(call({"info", tiny("llama_tied"), "--kv", "f32"}), "kv_bytes_per_token"), Json(512));
+  EXPECT_EQ(at(llama, "window_limit"), Json("trained"));
+  EXPECT_EQ(at(call({"info", tiny("llama_tied"), "--ctx", "100"}), "window_limit"), Json("ctx"));
   const Json gemma = call({"info", tiny("gemma3")});
   EXPECT_EQ(at(gemma, "window_tokens"), Json(32));
   EXPECT_EQ(at(at(gemma, "tokenizer"), "bos"), Json("<bos>"));

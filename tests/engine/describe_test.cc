@@ -43,14 +43,5 @@ TEST(DescribeModel, RefusesWhatIsNoModel) {
   EXPECT_FALSE(describe_model(real_file_system(), QUIRE_TEST_DATA "/tiny").ok());
 }
 
-TEST(KvGeometryOf, SeparatesWindowLayersFromGlobalOnes) {
-  const ModelDescription d = describe_tiny("gemma3");
-  const auto geometry = kv_geometry(*d.config, {});
-  ASSERT_TRUE(geometry.ok());
-  // 1 global layer x 1 kv head x 24 dims x (2 + 2) bytes; 6 window layers x 32 tokens of the same.
-  EXPECT_EQ(geometry->bytes_per_token(), 96);
-  EXPECT_EQ(geometry->fixed_bytes(), 6 * 32 * 96);
-}
-
 }  // namespace
 }  // namespace quire::engine
