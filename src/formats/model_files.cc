@@ -193,7 +193,10 @@ Result<ModelFiles> ModelFiles::open_folder(FileSystem& files, const std::string&
   if (!model.config_ || !has_weights) {
     QUIRE_TRY(const std::vector<std::string> ggufs, gguf_models(files, path));
     if (ggufs.size() == 1 && !has_weights) return open_gguf(files, join(path, ggufs[0]), mode);
-    if (mode == OpenMode::kWeights) {
+    // A folder with a tokenizer alone can still count tokens.
+    const bool has_anything =
+        model.config_ || has_weights || files.is_file(join(path, "tokenizer.json"));
+    if (mode == OpenMode::kWeights || !has_anything) {
       return has_weights ? Error{ErrorCode::kNotFound, fmt::format("{} has no config.json", path)}
                          : no_model_in(files, path, model.config_.has_value(), ggufs);
     }
