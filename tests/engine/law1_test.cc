@@ -157,7 +157,7 @@ TEST_P(Law1, InstructionSetsAgreeWithF32Activations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Law1, testing::ValuesIn(tiny_models()),
-                         [](const auto& info) { return test_name(info.param); });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace quire::engine

@@ -38,7 +38,7 @@ TEST_P(TinyOracle, AgreesWithTransformersInF32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyOracle, testing::ValuesIn(tiny_models()),
-                         [](const auto& info) { return test_name(info.param); });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace quire::engine

@@ -127,7 +127,7 @@ TEST_P(RealLaw1, InstructionSetsAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealLaw1, testing::Values("smollm2", "gemma3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace quire::engine

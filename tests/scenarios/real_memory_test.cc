@@ -31,7 +31,7 @@ TEST_P(RealMemory, ReportAndResidentSetAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealMemory, testing::Values("smollm2", "gemma3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace quire::engine
