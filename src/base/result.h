@@ -98,14 +98,15 @@ class [[nodiscard]] Result<void> {
 /// Evaluates a Result; on failure returns its error from the enclosing function, else declares or
 /// assigns `lhs`.
 #define QUIRE_TRY(lhs, expr) QUIRE_TRY_INNER(QUIRE_CONCAT(quire_result_, __LINE__), lhs, expr)
-#define QUIRE_TRY_INNER(tmp, lhs, expr)                  \
-  auto tmp = (expr);                                     \
-  if (!tmp.ok()) return std::move(tmp).error();          \
+#define QUIRE_TRY_INNER(tmp, lhs, expr)         \
+  auto tmp = (expr);                            \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   lhs = std::move(tmp).value()
 
 /// The same for a Result<void>.
-#define QUIRE_TRY_VOID(expr)                                            \
-  do {                                                                  \
-    auto quire_result = (expr);                                         \
-    if (!quire_result.ok()) return std::move(quire_result).error();     \
+#define QUIRE_TRY_VOID(expr) QUIRE_TRY_VOID_INNER(QUIRE_CONCAT(quire_result_, __LINE__), expr)
+#define QUIRE_TRY_VOID_INNER(tmp, expr)           \
+  do {                                            \
+    auto tmp = (expr);                            \
+    if (!tmp.ok()) return std::move(tmp).error(); \
   } while (false)

@@ -38,7 +38,9 @@ TEST_F(Generate, StopsAfterTheWantedNumberOfTokens) {
   const auto prompt = ids("pages of keys");
   const Generated got = generate(*engine_, sequence, prompt, greedy(5), {}).value();
   EXPECT_LE(got.tokens.size(), 5u);
-  if (got.finish == FinishReason::kLength) EXPECT_EQ(got.tokens.size(), 5u);
+  if (got.finish == FinishReason::kLength) {
+    EXPECT_EQ(got.tokens.size(), 5u);
+  }
   EXPECT_EQ(got.prompt_tokens, static_cast<int64_t>(prompt.size()));
   // All but the last chosen token have run.
   EXPECT_EQ(sequence.length(), static_cast<int64_t>(prompt.size() + got.tokens.size()) - 1);
