@@ -112,7 +112,7 @@ class Prober {
   }
 
   std::optional<RenderedPrompt> render(std::vector<Json> messages) const {
-    return render(std::move(messages), profile_.adapters, {});
+    return render(std::move(messages), profile_.adapters, plain_);
   }
 
   /// Strings unless only typed parts work.
@@ -122,10 +122,16 @@ class Prober {
     const auto shows_text = [](const std::optional<RenderedPrompt>& prompt) {
       return prompt && contains(prompt->text, kUserText) && !contains(prompt->text, "{'");
     };
-    if (shows_text(render({message("user", kUserText)}, strings, {}))) return;
-    if (shows_text(render({message("user", text_parts(kUserText))}, parts, {}))) {
-      profile_.adapters.content = Adapters::Content::kParts;
+    // Templates made for tool use alone fail without tools.
+    for (const bool with_tools : {false, true}) {
+      plain_.with_tools = with_tools;
+      if (shows_text(render({message("user", kUserText)}, strings, plain_))) return;
+      if (shows_text(render({message("user", text_parts(kUserText))}, parts, plain_))) {
+        profile_.adapters.content = Adapters::Content::kParts;
+        return;
+      }
     }
+    plain_.with_tools = false;
   }
 
   void find_system_role() {
@@ -140,7 +146,7 @@ class Prober {
 
   void find_plain_traits() {
     const auto plain = render({message("user", kUserText)});
-    Options generating;
+    Options generating = plain_;
     generating.generation_prompt = GenerationPrompt::kAdd;
     const auto prompted = render({message("user", kUserText)}, profile_.adapters, generating);
     if (plain) profile_.traits.uses_clock = plain->used_clock;
@@ -236,7 +242,9 @@ class Prober {
         {"<|channel|>analysis<|message|>", "<|end|>"},
     };
     for (const auto& [open, close] : kKnown) {
-      if (!contains(source_, open) && !contains(source_, close)) continue;
+      // Some templates name only the closing tag; <|end|> closes more than reasoning.
+      const bool closes = contains(source_, close) && std::string_view(close) != "<|end|>";
+      if (!contains(source_, open) && !closes) continue;
       profile_.traits.reasoning_tags = {open, close};
       return;
     }
@@ -245,6 +253,7 @@ class Prober {
   const jinja::Template& compiled_;
   std::string_view source_;
   const std::vector<std::pair<std::string, std::string>>& special_tokens_;
+  Options plain_;
   TemplateProfile profile_;
 };
 

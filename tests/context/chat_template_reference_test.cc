@@ -93,6 +93,10 @@ TEST(ChatTemplateReference, RendersEveryCaseAsHuggingFaceDoes) {
       ASSERT_TRUE(prompt.ok()) << prompt.error().message;
       EXPECT_EQ(prompt->text, *test_case.find("prompt")->as_string());
       expect_spans_to_cover(*prompt);
+      // What a template understands already, the adapters leave alone.
+      const auto adapted = chat->render(request_of(reference, test_case));
+      ASSERT_TRUE(adapted.ok()) << adapted.error().message;
+      EXPECT_EQ(adapted->text, prompt->text);
     }
   }
 }
