@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kTimeout = std::chrono::seconds(60);
-constexpr auto kTerminalTimeout = std::chrono::seconds(20);
+constexpr auto kTerminalTimeout = std::chrono::seconds(60);
 
 /// Removed with everything in it when the tests end.
 class ScratchFolder {

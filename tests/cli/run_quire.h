@@ -40,11 +40,11 @@ class TerminalRun {
   TerminalRun& operator=(const TerminalRun&) = delete;
 
   void type(std::string_view keys);
-  /// Reads until `text` has appeared after what earlier calls waited for; false after 20 s.
+  /// Reads until `text` has appeared after what earlier calls waited for; false after a minute.
   bool wait_for(std::string_view text);
   /// Everything it wrote so far.
   const std::string& screen() const { return screen_; }
-  /// Waits for its end; 137 if it had to be killed after 20 s.
+  /// Waits for its end; 137 if it had to be killed after a minute.
   int exit_code();
 
  private:
