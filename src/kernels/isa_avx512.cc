@@ -4,6 +4,8 @@
 #define QUIRE_ISA avx512
 
 #include "kernels/impl/elementwise.inl"
+#include "kernels/impl/layer_norm.inl"
+#include "kernels/impl/pointwise.inl"
 #include "kernels/impl/attention.inl"
 #include "kernels/impl/store_kv.inl"
 #include "kernels/impl/dot_avx512.inl"

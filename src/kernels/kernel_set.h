@@ -42,6 +42,18 @@ struct RmsNormArgs {
   int64_t y_stride;
 };
 
+/// y[i] = (x[i] - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[i] + bias[i], over rows.
+struct LayerNormArgs {
+  const float* x;       // [rows, x_stride]
+  int64_t x_stride;
+  const float* weight;  // [cols]
+  const float* bias;    // [cols]
+  float eps;
+  int64_t cols;
+  float* y;             // [rows, y_stride]; may be x
+  int64_t y_stride;
+};
+
 /// Rotates the first 2 * half numbers of each head, halves paired (i, i + half):
 /// (a, b) -> (a cos - b sin, b cos + a sin). // RoFormer, arXiv:2104.09864; GPT-NeoX pairing
 struct RopeArgs {
@@ -65,8 +77,9 @@ struct StoreKvArgs {
   int64_t kv_stride;
 };
 
-/// out = softmax(scale * q K^T) V for consecutive positions of one sequence, the KV rows of which are
-/// in the pages already. Masked by causality and the view's window.
+/// out = softmax(cap(scale * q K^T)) V for consecutive positions of one sequence, the KV rows of which
+/// are in the pages already; cap(x) = soft_cap * tanh(x / soft_cap), or x where soft_cap is 0. Masked
+/// by causality and the view's window.
 struct AttentionArgs {
   const PagedKvView* kv;
   int32_t layer;            // index within the group
@@ -77,6 +90,7 @@ struct AttentionArgs {
   int64_t q_stride;
   float* out;               // [rows, out_stride]
   int64_t out_stride;
+  float soft_cap = 0.0f;    // of the scores // Gemma 2, arXiv:2408.00118
 };
 
 /// Pages per split: the online softmax starts afresh in every split and the splits are merged in
@@ -105,15 +119,28 @@ struct KernelSet {
                            int64_t row_end);
 
   void (*rms_norm)(const RmsNormArgs&, int64_t row_begin, int64_t row_end);
+  void (*layer_norm)(const LayerNormArgs&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeArgs&, int64_t row_begin, int64_t row_end);
   /// out[i] = silu(gate[i]) * up[i], silu(x) = x / (1 + exp(-x)).
   void (*swiglu)(const float* gate, const float* up, float* out, int64_t count);
   /// out[i] = gelu_tanh(gate[i]) * up[i].
   void (*geglu_tanh)(const float* gate, const float* up, float* out, int64_t count);
+  /// out[i] = x[i] / 2 (1 + tanh(sqrt(2 / pi) (x[i] + 0.044715 x[i]^3))); out may be x.
+  void (*gelu_tanh)(const float* x, float* out, int64_t count);
+  /// out[i] = x[i] / 2 (1 + erf(x[i] / sqrt 2)); out may be x.
+  void (*gelu_erf)(const float* x, float* out, int64_t count);
   /// y[i] = y[i] + x[i].
   void (*add)(const float* x, float* y, int64_t count);
   /// y[i] = y[i] * factor.
   void (*scale)(float* y, float factor, int64_t count);
+  /// y[i] = y[i] + factor * x[i], rounded once.
+  void (*add_scaled)(const float* x, float factor, float* y, int64_t count);
+  /// y[i] = 1 / (1 + exp(-y[i])).
+  void (*sigmoid)(float* y, int64_t count);
+  /// y[i] = cap * tanh(y[i] / cap), cap > 0.
+  void (*soft_cap)(float* y, float cap, int64_t count);
+  /// y[i] = exp(y[i]) / sum of exp(y), count > 0.
+  void (*softmax)(float* y, int64_t count);
 
   void (*store_kv)(const StoreKvArgs&, int64_t row_begin, int64_t row_end);
   /// All splits of one kv head for rows [row_begin, row_end): writes args.out.

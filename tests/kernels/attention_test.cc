@@ -34,7 +34,8 @@ struct Problem {
             .q = q.data() + first_position * stride,
             .q_stride = stride,
             .out = out.data(),
-            .out_stride = stride};
+            .out_stride = stride,
+            .soft_cap = soft_cap};
   }
 
   std::vector<float> run(const KernelSet& set, int32_t first_position, int64_t rows) const {
@@ -77,6 +78,7 @@ struct Problem {
         for (int32_t d = 0; d < head_dim(); ++d) {
           score += double{query[d]} * scale() * sequence.key(head / group(), j, d);
         }
+        if (soft_cap > 0) score = soft_cap * std::tanh(score / soft_cap);
         weights.push_back(score);
         largest = std::max(largest, score);
       }
@@ -96,6 +98,7 @@ struct Problem {
   const PagedSequence& sequence;
   int32_t num_heads;
   int64_t stride;
+  float soft_cap = 0.0f;
   std::vector<float> q;
 };
 
@@ -229,6 +232,29 @@ TEST(Attention, GivesTheSameBitsOnEveryInstructionSet) {
           EXPECT_TRUE(same_bits(problem.run_by_splits(*set, 320, 0), splits)) << set->name;
         }
       }
+    }
+  }
+}
+
+TEST(Attention, CapsItsScoresSoftly) {
+  for (const KernelSet* set : available_sets()) {
+    SCOPED_TRACE(set->name);
+    PagedSequence sequence(shape_of(2, 24), 300, 0xFF);  // what is unfilled is NaN
+    sequence.store_random(*set, 33);
+    Problem problem(sequence, 6, 34);
+    const std::vector<float> without = problem.run(*set, 260, 40);
+    problem.soft_cap = 1.5f;
+    for (const int32_t window : {0, 100}) {
+      sequence.view().window = window;
+      const std::vector<float> out = problem.run(*set, 260, 40);
+      for (const int32_t row : {0, 17, 39}) {
+        expect_exact(problem, 260 + row, row_of(problem, out, row));
+        EXPECT_TRUE(same_bits(problem.run(*set, 260 + row, 1), row_of(problem, out, row)));
+        EXPECT_TRUE(
+            same_bits(problem.run_by_splits(*set, 260 + row, 0), row_of(problem, out, row)));
+      }
+      EXPECT_FALSE(same_bits(out, without)) << "the cap changes nothing";
+      EXPECT_TRUE(same_bits(problem.run(*available_sets().front(), 260, 40), out));
     }
   }
 }

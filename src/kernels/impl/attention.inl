@@ -15,6 +15,7 @@
 
 #include "kernels/impl/attention_softmax.inl"
 #include "kernels/impl/attention_tile.inl"
+#include "kernels/impl/pointwise.inl"
 #include "kernels/kernel_set.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -220,6 +221,10 @@ static void attend_page(const PageCursor& at, QueryBatch& batch) {
     case KvElement::BF16:
       score_page<BfloatElement>(at, active, batch);
       break;
+  }
+  if (at.args.soft_cap > 0.0f) {
+    soft_cap(batch.scores + active.begin * kPageSlots, at.args.soft_cap,
+             int64_t{active.end - active.begin} * kPageSlots);
   }
   for (int i = active.begin; i < active.end; ++i) {
     const SlotRange visible = visible_slots(page, kv.window, batch.position[i]);
