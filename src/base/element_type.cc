@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ElementTypeInfo, 11> kTypes = {{
+constexpr std::array<ElementTypeInfo, 14> kTypes = {{
     {ElementType::F32, "f32", 1, 4},
     {ElementType::F16, "f16", 1, 2},
     {ElementType::BF16, "bf16", 1, 2},
@@ -19,6 +19,9 @@ constexpr std::array<ElementTypeInfo, 11> kTypes = {{
     {ElementType::Q4_1, "q4_1", 32, 20},
     {ElementType::Q5_0, "q5_0", 32, 22},
     {ElementType::Q5_1, "q5_1", 32, 24},
+    {ElementType::IQ4_NL, "iq4_nl", 32, 18},
+    {ElementType::Q2_K, "q2_k", 256, 84},
+    {ElementType::Q3_K, "q3_k", 256, 110},
     {ElementType::Q4_K, "q4_k", 256, 144},
     {ElementType::Q5_K, "q5_k", 256, 176},
     {ElementType::Q6_K, "q6_k", 256, 210},

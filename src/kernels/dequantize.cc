@@ -1,5 +1,6 @@
 #include "kernels/dequantize.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -20,17 +21,16 @@ struct QuadCodes {
   int values[4];
 };
 
-int zero_code(ElementType type) {
-  switch (type) {
-    case ElementType::Q4_0:
-      return 8;
-    case ElementType::Q5_0:
-      return 16;
-    case ElementType::Q6_K:
-      return 32;
-    default:
-      return 0;
+/// Four numbers of `bits` bits out of the plane of a group; `plane` points at the row's lane.
+QuadCodes read_bits(const std::byte* plane, int bits, int quad) {
+  const int quads_a_byte = 8 / bits;
+  const std::byte* bytes = plane + kQuadBytes * (quad / quads_a_byte);
+  QuadCodes out{};
+  for (int j = 0; j < 4; ++j) {
+    const int byte = static_cast<int>(bytes[j]);
+    out.values[j] = byte >> bits * (quad % quads_a_byte) & ((1 << bits) - 1);
   }
+  return out;
 }
 
 QuadCodes read_quad(const PanelBlock& layout, int zero, const std::byte* block, int quad,
@@ -38,24 +38,18 @@ QuadCodes read_quad(const PanelBlock& layout, int zero, const std::byte* block, 
   const int group = quad / 8;
   quad %= 8;
   const std::byte* codes = block + group * layout.group_code_bytes() + 4 * lane;
-  QuadCodes out{};
-  if (layout.code_bits == 8) {
-    for (int j = 0; j < 4; ++j) {
-      out.values[j] = static_cast<int8_t>(codes[kQuadBytes * quad + j]) - zero;
-    }
-    return out;
+  QuadCodes out = read_bits(codes, layout.low_bits(), quad);
+  if (layout.high >= 0) {
+    const std::byte* plane = block + layout.high + group * layout.group_high_bytes() + 4 * lane;
+    const QuadCodes high = read_bits(plane, layout.high_bits(), quad);
+    for (int j = 0; j < 4; ++j) out.values[j] |= high.values[j] << layout.low_bits();
   }
-  const int bits = layout.code_bits - 4;
-  const int quads_a_byte = bits == 1 ? 8 : 4;
-  const std::byte* high = block + layout.high + group * layout.group_high_bytes() +
-                          kQuadBytes * (quad / quads_a_byte) + 4 * lane;
-  for (int j = 0; j < 4; ++j) {
-    int code = static_cast<int>(codes[kQuadBytes * (quad / 2) + j]) >> 4 * (quad % 2) & 15;
-    if (bits > 0) {
-      const int above = static_cast<int>(high[j]) >> bits * (quad % quads_a_byte);
-      code |= (above & ((1 << bits) - 1)) << 4;
+  for (int& value : out.values) {
+    if (layout.table) {
+      value = kIq4NlValues[value];
+    } else {
+      value = layout.code_bits == 8 ? static_cast<int8_t>(value) : value - zero;
     }
-    out.values[j] = code - zero;
   }
   return out;
 }
@@ -75,8 +69,8 @@ Terms read_terms(ElementType type, const PanelBlock& layout, const std::byte* bl
   }
   const int at = 16 * (column / layout.sub_columns) + lane;
   const auto scale = static_cast<uint8_t>(block[layout.scales + at]);
-  terms.d *= type == ElementType::Q6_K ? static_cast<float>(static_cast<int8_t>(scale))
-                                       : static_cast<float>(scale);
+  const bool has_sign = zero_code(type) != 0;  // scales of centred codes
+  terms.d *= has_sign ? static_cast<float>(static_cast<int8_t>(scale)) : static_cast<float>(scale);
   if (layout.mins >= 0) {
     terms.m = half_at(block + layout.m + 2 * lane) *
               static_cast<float>(static_cast<uint8_t>(block[layout.mins + at]));

@@ -60,6 +60,49 @@ void read_scales_and_mins(const uint8_t* packed, FileBlock& block) {
   }
 }
 
+/// 128 columns a run: bits 2s, 2s + 1 of byte j of 32 are column 32 s + j.
+void read_two_bits_256(const uint8_t* packed, uint8_t* codes) {
+  for (int run = 0; run < 2; ++run) {
+    for (int s = 0; s < 4; ++s) {
+      for (int j = 0; j < 32; ++j) {
+        codes[128 * run + 32 * s + j] = packed[32 * run + j] >> 2 * s & 3;
+      }
+    }
+  }
+}
+
+void read_q2_k(const uint8_t* p, FileBlock& block) {
+  for (int s = 0; s < 16; ++s) {
+    block.scales[s] = p[s] & 15;
+    block.mins[s] = p[s] >> 4;
+  }
+  read_two_bits_256(p + 16, block.codes);
+  block.d = read_u16(p + 80);
+  block.m = read_u16(p + 82);
+}
+
+/// Sixteen 6-bit scales in 12 bytes: low nibbles of the first eight, then high ones; bits 2i and
+/// 2i + 1 of byte 8 + j are on top of scale 4 i + j.
+void read_scales_of_q3_k(const uint8_t* packed, uint8_t* scales) {
+  for (int s = 0; s < 16; ++s) {
+    const int low = s < 8 ? packed[s] & 15 : packed[s - 8] >> 4;
+    const int high = packed[8 + s % 4] >> 2 * (s / 4) & 3;
+    scales[s] = static_cast<uint8_t>((low | high << 4) - 32);
+  }
+}
+
+void read_q3_k(const uint8_t* p, FileBlock& block) {
+  read_two_bits_256(p + 32, block.codes);
+  for (int s = 0; s < 8; ++s) {
+    for (int j = 0; j < 32; ++j) {
+      uint8_t& code = block.codes[32 * s + j];
+      code = static_cast<uint8_t>(code | (p[j] >> s & 1) << 2);
+    }
+  }
+  read_scales_of_q3_k(p + 96, block.scales);
+  block.d = read_u16(p + 108);
+}
+
 void read_q6_k(const uint8_t* p, FileBlock& block) {
   const uint8_t* low = p;
   const uint8_t* high = p + 128;
@@ -80,6 +123,8 @@ void read_q6_k(const uint8_t* p, FileBlock& block) {
 
 void read_file_block(ElementType type, const std::byte* stored, FileBlock& block) {
   const auto* p = reinterpret_cast<const uint8_t*>(stored);
+  if (type == ElementType::Q2_K) return read_q2_k(p, block);
+  if (type == ElementType::Q3_K) return read_q3_k(p, block);
   if (type == ElementType::Q6_K) return read_q6_k(p, block);
   block.d = read_u16(p);
   switch (type) {
@@ -87,6 +132,7 @@ void read_file_block(ElementType type, const std::byte* stored, FileBlock& block
       std::memcpy(block.codes, p + 2, 32);
       return;
     case ElementType::Q4_0:
+    case ElementType::IQ4_NL:
       return read_nibbles_32(p + 2, block.codes);
     case ElementType::Q4_1:
       block.m = read_u16(p + 2);

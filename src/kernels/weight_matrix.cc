@@ -10,10 +10,26 @@
 namespace quire::kernels {
 namespace {
 
-/// Writes the codes of one row into the code plane of a group. // codes: [32]
-void place_codes(const PanelBlock& layout, const uint8_t* codes, int lane, std::byte* plane) {
+/// Writes `bits` bits of one row's codes, from bit `from` on, into a zeroed plane of a group.
+/// // codes: [32]
+void place_bits(const uint8_t* codes, int from, int bits, int lane, std::byte* plane) {
+  const int quads_a_byte = 8 / bits;
+  const int mask = (1 << bits) - 1;
   auto* out = reinterpret_cast<uint8_t*>(plane) + 4 * lane;
-  if (layout.code_bits == 8) {
+  for (int column = 0; column < kGroupColumns; ++column) {
+    const int quad = column / 4;
+    uint8_t& byte = out[kQuadBytes * (quad / quads_a_byte) + column % 4];
+    byte =
+        static_cast<uint8_t>(byte | (codes[column] >> from & mask) << bits * (quad % quads_a_byte));
+  }
+}
+
+/// Writes the codes of one row into the code plane of a group; the sizes of most files are spelled
+/// out for speed. // codes: [32]
+void place_codes(const PanelBlock& layout, const uint8_t* codes, int lane, std::byte* plane) {
+  if (layout.low_bits() == 2) return place_bits(codes, 0, 2, lane, plane);
+  auto* out = reinterpret_cast<uint8_t*>(plane) + 4 * lane;
+  if (layout.low_bits() == 8) {
     for (int quad = 0; quad < 8; ++quad) std::memcpy(out + kQuadBytes * quad, codes + 4 * quad, 4);
     return;
   }
@@ -21,18 +37,6 @@ void place_codes(const PanelBlock& layout, const uint8_t* codes, int lane, std::
     for (int j = 0; j < 4; ++j) {
       out[j] = static_cast<uint8_t>((codes[j] & 15) | (codes[j + 4] & 15) << 4);
     }
-  }
-}
-
-/// Writes what is above the nibbles into the high plane of a group. // codes: [32]
-void place_high_bits(const PanelBlock& layout, const uint8_t* codes, int lane, std::byte* plane) {
-  const int bits = layout.code_bits - 4;
-  const int quads_a_byte = bits == 1 ? 8 : 4;
-  auto* out = reinterpret_cast<uint8_t*>(plane) + 4 * lane;
-  for (int column = 0; column < kGroupColumns; ++column) {
-    const int quad = column / 4;
-    uint8_t& byte = out[kQuadBytes * (quad / quads_a_byte) + column % 4];
-    byte = static_cast<uint8_t>(byte | (codes[column] >> 4) << bits * (quad % quads_a_byte));
   }
 }
 
@@ -46,7 +50,8 @@ void place_block(const PanelBlock& layout, const FileBlock& block, int lane, std
     const uint8_t* codes = block.codes + kGroupColumns * group;
     place_codes(layout, codes, lane, out + group * layout.group_code_bytes());
     if (layout.high >= 0) {
-      place_high_bits(layout, codes, lane, out + layout.high + group * layout.group_high_bytes());
+      place_bits(codes, layout.low_bits(), layout.high_bits(), lane,
+                 out + layout.high + group * layout.group_high_bytes());
     }
   }
   if (layout.scales >= 0) {

@@ -58,15 +58,36 @@ void fill_floats(ElementType type, std::vector<std::byte>& stored, std::mt19937&
   }
 }
 
+/// Byte offsets of d and, or -1, of m within a block.
+struct HalvesOf {
+  int d;
+  int m;
+};
+HalvesOf halves_of(ElementType type) {
+  switch (type) {
+    case ElementType::Q6_K:
+      return {208, -1};
+    case ElementType::Q3_K:
+      return {108, -1};
+    case ElementType::Q2_K:
+      return {80, 82};
+    case ElementType::Q8_0:
+    case ElementType::Q4_0:
+    case ElementType::Q5_0:
+    case ElementType::IQ4_NL:
+      return {0, -1};
+    default:
+      return {0, 2};
+  }
+}
+
 void fill_blocks(ElementType type, std::vector<std::byte>& stored, std::mt19937& random) {
   for (std::byte& b : stored) b = static_cast<std::byte>(random());
   const auto bytes = static_cast<size_t>(info(type).block_bytes);
   for (size_t i = 0; i < stored.size(); i += bytes) {
-    const bool at_end = type == ElementType::Q6_K;
-    const bool has_m = type != ElementType::Q8_0 && type != ElementType::Q4_0 &&
-                       type != ElementType::Q5_0 && type != ElementType::Q6_K;
-    put_half(random, &stored[i + (at_end ? 208 : 0)]);
-    if (has_m) put_half(random, &stored[i + 2]);
+    const auto [d, m] = halves_of(type);
+    put_half(random, &stored[i + static_cast<size_t>(d)]);
+    if (m >= 0) put_half(random, &stored[i + static_cast<size_t>(m)]);
   }
 }
 
@@ -93,6 +114,12 @@ FileElement of_32(ElementType type, const uint8_t* p, int64_t c) {
       e.code = nibble(p + 4, c % 16, c >= 16);
       e.m = half(p + 2);
       return e;
+    case ElementType::IQ4_NL: {
+      constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+      e.code = kValues[nibble(p + 2, c % 16, c >= 16)];
+      return e;
+    }
     case ElementType::Q5_0:
       e.code = nibble(p + 6, c % 16, c >= 16) + 16 * bit(p + 2, c);
       e.zero = 16;
@@ -115,7 +142,35 @@ void scale_and_min(const uint8_t* q, int64_t j, FileElement& e) {
   }
 }
 
+/// Two bits of column c, which are in byte c % 32 of its half block's 32.
+int two_bits(const uint8_t* packed, int64_t c) {
+  return packed[32 * (c / 128) + c % 32] >> 2 * (c % 128 / 32) & 3;
+}
+
+FileElement of_q2_k(const uint8_t* p, int64_t c) {
+  FileElement e;
+  e.code = two_bits(p + 16, c);
+  e.scale = p[c / 16] & 15;
+  e.min = p[c / 16] >> 4;
+  e.d = half(p + 80);
+  e.m = half(p + 82);
+  return e;
+}
+
+FileElement of_q3_k(const uint8_t* p, int64_t c) {
+  FileElement e;
+  e.code = two_bits(p + 32, c) + 4 * (p[c % 32] >> (c / 32) & 1);
+  e.zero = 4;
+  const int64_t s = c / 16;
+  const uint8_t* scales = p + 96;
+  e.scale = nibble(scales, s % 8, s >= 8) + 16 * (scales[8 + s % 4] >> 2 * (s / 4) & 3) - 32;
+  e.d = half(p + 108);
+  return e;
+}
+
 FileElement of_256(ElementType type, const uint8_t* p, int64_t c) {
+  if (type == ElementType::Q2_K) return of_q2_k(p, c);
+  if (type == ElementType::Q3_K) return of_q3_k(p, c);
   FileElement e;
   if (type == ElementType::Q6_K) {
     const int64_t half_block = c / 128;
@@ -177,7 +232,7 @@ float FileWeights::value(int64_t row, int64_t col) const {
   const FileElement e = element(row, col);
   const float scaled = e.d * static_cast<float>(e.scale) * static_cast<float>(e.code - e.zero);
   if (type_ == ElementType::Q4_1 || type_ == ElementType::Q5_1) return scaled + e.m;
-  if (type_ == ElementType::Q4_K || type_ == ElementType::Q5_K) {
+  if (type_ == ElementType::Q2_K || type_ == ElementType::Q4_K || type_ == ElementType::Q5_K) {
     return scaled - e.m * static_cast<float>(e.min);
   }
   return scaled;

@@ -14,14 +14,14 @@
 
 namespace quire::kernels {
 
-inline constexpr ElementType kAllTypes[] = {ElementType::F32,  ElementType::F16,  ElementType::BF16,
-                                            ElementType::Q8_0, ElementType::Q4_0, ElementType::Q4_1,
-                                            ElementType::Q5_0, ElementType::Q5_1, ElementType::Q4_K,
-                                            ElementType::Q5_K, ElementType::Q6_K};
+inline constexpr ElementType kAllTypes[] = {
+    ElementType::F32,  ElementType::F16,  ElementType::BF16, ElementType::Q8_0,   ElementType::Q4_0,
+    ElementType::Q4_1, ElementType::Q5_0, ElementType::Q5_1, ElementType::IQ4_NL, ElementType::Q2_K,
+    ElementType::Q3_K, ElementType::Q4_K, ElementType::Q5_K, ElementType::Q6_K};
 
 /// The numbers behind one element of a quantized row.
 struct FileElement {
-  int code = 0;  // as multiplied: Q6_K's without its -32, Q4_0's without its -8
+  int code = 0;  // as multiplied: Q6_K's without its -32, IQ4_NL's looked up
   int zero = 0;  // what the format subtracts from the code
   float d = 0;
   float m = 0;    // m or dmin

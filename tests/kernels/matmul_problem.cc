@@ -47,7 +47,7 @@ float MatmulProblem::expected_int8_32(int64_t token, int64_t row) {
     for (int64_t c = 0; c < 32; ++c) sum += file_.element(row, b * 32 + c).code * q[c];
     const FileElement first = file_.element(row, b * 32);
     acc = std::fma(first.d * block.scale, static_cast<float>(sum), acc);
-    if (type() == ElementType::Q8_0) continue;
+    if (type() == ElementType::Q8_0 || type() == ElementType::IQ4_NL) continue;
     const float m = first.zero == 0 ? first.m : first.d * static_cast<float>(-first.zero);
     acc = std::fma(m, block.sum, acc);
   }
@@ -69,7 +69,7 @@ float MatmulProblem::expected_int8_256(int64_t token, int64_t row) {
     }
     const FileElement first = file_.element(row, b * 256);
     acc = std::fma(first.d * da, static_cast<float>(sum), acc);
-    if (type() == ElementType::Q6_K) continue;
+    if (type() == ElementType::Q3_K || type() == ElementType::Q6_K) continue;
     acc = std::fma(-(first.m * da), static_cast<float>(sum_of_mins), acc);
   }
   return acc;

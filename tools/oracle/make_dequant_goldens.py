@@ -28,6 +28,8 @@ SCALES = {
     QuantType.Q5_K: [0, 2],
     QuantType.Q6_K: [208],
 }
+# Types added later, drawn last so that the earlier files stay as they are.
+LATER_SCALES = {QuantType.IQ4_NL: [0], QuantType.Q2_K: [80, 82], QuantType.Q3_K: [108]}
 EDGE_HALVES = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF, 0x0400, 0x3C00], np.uint16)
 
 
@@ -38,6 +40,8 @@ def main() -> None:
         save(quant_type, random_blocks(rng, gguf.GGML_QUANT_SIZES[quant_type][1], offsets))
     save(QuantType.F16, finite_halves(rng, 512).view(np.uint8))
     save(QuantType.BF16, finite_bfloats(rng, 512).view(np.uint8))
+    for quant_type, offsets in LATER_SCALES.items():
+        save(quant_type, random_blocks(rng, gguf.GGML_QUANT_SIZES[quant_type][1], offsets))
 
 
 def random_blocks(rng, block_bytes: int, scale_offsets: list[int]) -> np.ndarray:

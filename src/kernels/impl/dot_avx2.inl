@@ -3,10 +3,11 @@
 // A strip is half a panel: 8 rows. vpmaddubsw adds two products of an unsigned code and a signed
 // activation into int16 and saturates; sums of it stay exact in int16 for
 //   4 bits: 8 of them (8 * 2 * 15 * 127 = 30480), 5 bits: 4 (31496), 6 bits: 2 (32004), |int8|: 1
-//   (32512)
+//   (32512); 2 and 3 bits are widened after 4, their sub-block of 16 columns
 // before one vpmaddwd widens them to int32.
 #pragma once
 #include "kernels/activations.h"
+#include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -74,13 +75,24 @@ QUIRE_ALWAYS_INLINE __m256i load_32_bytes(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
 
-/// Bits [from, from + count) of every byte to bits [4, 4 + count).
-template <int kCount>
-QUIRE_ALWAYS_INLINE __m256i high_bits(__m256i plane, int from) {
-  const __m256i mask = _mm256_set1_epi8(kCount == 1 ? 0x10 : 0x30);
+/// Bits [from, from + kCount) of every byte moved to bits [kTo, kTo + kCount), the rest zero.
+template <int kCount, int kTo>
+QUIRE_ALWAYS_INLINE __m256i move_bits(__m256i plane, int from) {
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << kCount) - 1) << kTo));
   const __m256i moved =
-      from < 4 ? _mm256_slli_epi16(plane, 4 - from) : _mm256_srli_epi16(plane, from - 4);
+      from < kTo ? _mm256_slli_epi16(plane, kTo - from) : _mm256_srli_epi16(plane, from - kTo);
   return _mm256_and_si256(moved, mask);
+}
+
+/// The low bits of a pair's codes, of which a byte holds two (kLowBits 4) or four (2).
+template <int kLowBits>
+QUIRE_ALWAYS_INLINE Pair load_low_bits(const std::byte* codes, int pair) {
+  if constexpr (kLowBits == 2) {
+    const __m256i four = load_32_bytes(codes + 64 * (pair / 2));
+    return {move_bits<2, 0>(four, 4 * (pair % 2)), move_bits<2, 0>(four, 4 * (pair % 2) + 2)};
+  }
+  const __m256i two = load_32_bytes(codes + 64 * pair);
+  return {move_bits<4, 0>(two, 0), move_bits<4, 0>(two, 4)};
 }
 
 template <int kBits>
@@ -88,21 +100,31 @@ QUIRE_ALWAYS_INLINE Pair load_pair(const std::byte* codes, const std::byte* high
   if constexpr (kBits == 8) {
     return {load_32_bytes(codes + 128 * pair), load_32_bytes(codes + 128 * pair + 64)};
   } else {
-    const __m256i low = _mm256_set1_epi8(15);
-    const __m256i both = load_32_bytes(codes + 64 * pair);
-    Pair w{_mm256_and_si256(both, low), _mm256_and_si256(_mm256_srli_epi16(both, 4), low)};
+    Pair w = load_low_bits<(kBits < 4 ? 2 : 4)>(codes, pair);
+    if constexpr (kBits == 3) {
+      const __m256i plane = load_32_bytes(high);
+      w.even = _mm256_or_si256(w.even, move_bits<1, 2>(plane, 2 * pair));
+      w.odd = _mm256_or_si256(w.odd, move_bits<1, 2>(plane, 2 * pair + 1));
+    }
     if constexpr (kBits == 5) {
       const __m256i plane = load_32_bytes(high);
-      w.even = _mm256_or_si256(w.even, high_bits<1>(plane, 2 * pair));
-      w.odd = _mm256_or_si256(w.odd, high_bits<1>(plane, 2 * pair + 1));
+      w.even = _mm256_or_si256(w.even, move_bits<1, 4>(plane, 2 * pair));
+      w.odd = _mm256_or_si256(w.odd, move_bits<1, 4>(plane, 2 * pair + 1));
     }
     if constexpr (kBits == 6) {
       const __m256i plane = load_32_bytes(high + 64 * (pair / 2));
-      w.even = _mm256_or_si256(w.even, high_bits<2>(plane, 4 * (pair % 2)));
-      w.odd = _mm256_or_si256(w.odd, high_bits<2>(plane, 4 * (pair % 2) + 2));
+      w.even = _mm256_or_si256(w.even, move_bits<2, 4>(plane, 4 * (pair % 2)));
+      w.odd = _mm256_or_si256(w.odd, move_bits<2, 4>(plane, 4 * (pair % 2) + 2));
     }
     return w;
   }
+}
+
+/// Four-bit codes to what they stand for: a pair as of 8 bits.
+QUIRE_ALWAYS_INLINE Pair look_up(Pair codes) {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kIq4NlValues));
+  const __m256i table = _mm256_broadcastsi128_si256(once);
+  return {_mm256_shuffle_epi8(table, codes.even), _mm256_shuffle_epi8(table, codes.odd)};
 }
 
 /// Products of two quads, in pairs, as int16. // codes of at most 6 bits
@@ -119,9 +141,9 @@ QUIRE_ALWAYS_INLINE __m256i signed_products(__m256i w, __m256i quad) {
 
 /// Pairs of quads whose narrow sums fit int16 together.
 template <int kBits>
-constexpr int kPairsPerWidening = kBits == 4   ? 4
-                                  : kBits == 5 ? 2
-                                               : 1;
+constexpr int kPairsPerWidening = kBits == 4                 ? 4
+                                  : kBits == 5 || kBits <= 3 ? 2
+                                                             : 1;
 
 template <int kBits>
 struct GroupSum {
@@ -191,8 +213,11 @@ QUIRE_ALWAYS_INLINE void add_pair_products(StripInt& sum, ScalePair pair, const 
 QUIRE_ALWAYS_INLINE StripInt zero_ints() {
   return {_mm256_setzero_si256()};
 }
-QUIRE_ALWAYS_INLINE StripInt minus_32_times(StripInt a, StripInt b) {
-  return {_mm256_sub_epi32(a.v, _mm256_slli_epi32(b.v, 5))};
+/// a - kTimes b, kTimes a power of two.
+template <int kTimes>
+QUIRE_ALWAYS_INLINE StripInt minus_times(StripInt a, StripInt b) {
+  constexpr int kShift = __builtin_ctz(kTimes);
+  return {_mm256_sub_epi32(a.v, _mm256_slli_epi32(b.v, kShift))};
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

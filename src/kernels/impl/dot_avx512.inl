@@ -4,6 +4,7 @@
 // nothing can saturate. Int8 weights become w + 128, and the sum starts at -128 * sum(q).
 #pragma once
 #include "kernels/activations.h"
+#include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -48,13 +49,24 @@ struct Pair {
   __m512i even, odd;
 };
 
-/// Bits [from, from + count) of every byte to bits [4, 4 + count).
-template <int kCount>
-QUIRE_ALWAYS_INLINE __m512i high_bits(__m512i plane, int from) {
-  const __m512i mask = _mm512_set1_epi8(kCount == 1 ? 0x10 : 0x30);
-  const __m512i moved = from < 4 ? _mm512_slli_epi16(plane, static_cast<unsigned>(4 - from))
-                                 : _mm512_srli_epi16(plane, static_cast<unsigned>(from - 4));
+/// Bits [from, from + kCount) of every byte moved to bits [kTo, kTo + kCount), the rest zero.
+template <int kCount, int kTo>
+QUIRE_ALWAYS_INLINE __m512i move_bits(__m512i plane, int from) {
+  const __m512i mask = _mm512_set1_epi8(static_cast<char>(((1 << kCount) - 1) << kTo));
+  const __m512i moved = from < kTo ? _mm512_slli_epi16(plane, static_cast<unsigned>(kTo - from))
+                                   : _mm512_srli_epi16(plane, static_cast<unsigned>(from - kTo));
   return _mm512_and_si512(moved, mask);
+}
+
+/// The low bits of a pair's codes, of which a byte holds two (kLowBits 4) or four (2).
+template <int kLowBits>
+QUIRE_ALWAYS_INLINE Pair load_low_bits(const std::byte* codes, int pair) {
+  if constexpr (kLowBits == 2) {
+    const __m512i four = _mm512_loadu_si512(codes + 64 * (pair / 2));
+    return {move_bits<2, 0>(four, 4 * (pair % 2)), move_bits<2, 0>(four, 4 * (pair % 2) + 2)};
+  }
+  const __m512i two = _mm512_loadu_si512(codes + 64 * pair);
+  return {move_bits<4, 0>(two, 0), move_bits<4, 0>(two, 4)};
 }
 
 template <int kBits>
@@ -64,21 +76,32 @@ QUIRE_ALWAYS_INLINE Pair load_pair(const std::byte* codes, const std::byte* high
     return {_mm512_xor_si512(_mm512_loadu_si512(codes + 128 * pair), flip),
             _mm512_xor_si512(_mm512_loadu_si512(codes + 128 * pair + 64), flip)};
   } else {
-    const __m512i low = _mm512_set1_epi8(15);
-    const __m512i both = _mm512_loadu_si512(codes + 64 * pair);
-    Pair w{_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16(both, 4), low)};
+    Pair w = load_low_bits<(kBits < 4 ? 2 : 4)>(codes, pair);
+    if constexpr (kBits == 3) {
+      const __m512i plane = _mm512_loadu_si512(high);
+      w.even = _mm512_or_si512(w.even, move_bits<1, 2>(plane, 2 * pair));
+      w.odd = _mm512_or_si512(w.odd, move_bits<1, 2>(plane, 2 * pair + 1));
+    }
     if constexpr (kBits == 5) {
       const __m512i plane = _mm512_loadu_si512(high);
-      w.even = _mm512_or_si512(w.even, high_bits<1>(plane, 2 * pair));
-      w.odd = _mm512_or_si512(w.odd, high_bits<1>(plane, 2 * pair + 1));
+      w.even = _mm512_or_si512(w.even, move_bits<1, 4>(plane, 2 * pair));
+      w.odd = _mm512_or_si512(w.odd, move_bits<1, 4>(plane, 2 * pair + 1));
     }
     if constexpr (kBits == 6) {
       const __m512i plane = _mm512_loadu_si512(high + 64 * (pair / 2));
-      w.even = _mm512_or_si512(w.even, high_bits<2>(plane, 4 * (pair % 2)));
-      w.odd = _mm512_or_si512(w.odd, high_bits<2>(plane, 4 * (pair % 2) + 2));
+      w.even = _mm512_or_si512(w.even, move_bits<2, 4>(plane, 4 * (pair % 2)));
+      w.odd = _mm512_or_si512(w.odd, move_bits<2, 4>(plane, 4 * (pair % 2) + 2));
     }
     return w;
   }
+}
+
+/// Four-bit codes to what they stand for: a pair as of 8 bits, so 128 more.
+QUIRE_ALWAYS_INLINE Pair look_up(const Pair& codes) {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kIq4NlValues));
+  const __m512i table =
+      _mm512_xor_si512(_mm512_broadcast_i32x4(once), _mm512_set1_epi8(static_cast<char>(0x80)));
+  return {_mm512_shuffle_epi8(table, codes.even), _mm512_shuffle_epi8(table, codes.odd)};
 }
 
 template <int kBits>
@@ -138,8 +161,11 @@ QUIRE_ALWAYS_INLINE void add_pair_products(StripInt& sum, ScalePair pair, const 
 QUIRE_ALWAYS_INLINE StripInt zero_ints() {
   return {_mm512_setzero_si512()};
 }
-QUIRE_ALWAYS_INLINE StripInt minus_32_times(StripInt a, StripInt b) {
-  return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, 5))};
+/// a - kTimes b, kTimes a power of two.
+template <int kTimes>
+QUIRE_ALWAYS_INLINE StripInt minus_times(StripInt a, StripInt b) {
+  constexpr unsigned kShift = __builtin_ctz(kTimes);
+  return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, kShift))};
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -5,6 +5,7 @@
 // it.
 #pragma once
 #include "kernels/activations.h"
+#include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -50,6 +51,14 @@ struct Pair {
   int16_t odd[64];
 };
 
+/// What one byte position of a plane of kBits a code holds for quad `quad` of the group.
+template <int kBits>
+QUIRE_ALWAYS_INLINE int bits_of_quad(const std::byte* plane, int quad) {
+  constexpr int kQuadsAByte = 8 / kBits;
+  const int byte = static_cast<int>(plane[64 * (quad / kQuadsAByte)]);
+  return byte >> kBits * (quad % kQuadsAByte) & ((1 << kBits) - 1);
+}
+
 /// Pair `pair` (0..3) of a group. // codes: the group's code plane, high: its high bits
 template <int kBits>
 QUIRE_ALWAYS_INLINE Pair load_pair(const std::byte* codes, const std::byte* high, int pair) {
@@ -60,21 +69,26 @@ QUIRE_ALWAYS_INLINE Pair load_pair(const std::byte* codes, const std::byte* high
       w.even[i] = p[0];
       w.odd[i] = p[64];
     } else {
-      const auto both = static_cast<unsigned>(codes[64 * pair + i]);
-      unsigned even_high = 0;
-      unsigned odd_high = 0;
-      if constexpr (kBits == 5) {
-        even_high = static_cast<unsigned>(high[i]) >> 2 * pair & 1u;
-        odd_high = static_cast<unsigned>(high[i]) >> (2 * pair + 1) & 1u;
+      constexpr int kLowBits = kBits < 4 ? 2 : 4;
+      w.even[i] = static_cast<int16_t>(bits_of_quad<kLowBits>(codes + i, 2 * pair));
+      w.odd[i] = static_cast<int16_t>(bits_of_quad<kLowBits>(codes + i, 2 * pair + 1));
+      if constexpr (kBits > kLowBits) {
+        constexpr int kHighBits = kBits - kLowBits;
+        w.even[i] |= static_cast<int16_t>(bits_of_quad<kHighBits>(high + i, 2 * pair) << kLowBits);
+        w.odd[i] |=
+            static_cast<int16_t>(bits_of_quad<kHighBits>(high + i, 2 * pair + 1) << kLowBits);
       }
-      if constexpr (kBits == 6) {
-        const auto four = static_cast<unsigned>(high[64 * (pair / 2) + i]);
-        even_high = four >> 4 * (pair % 2) & 3u;
-        odd_high = four >> (4 * (pair % 2) + 2) & 3u;
-      }
-      w.even[i] = static_cast<int16_t>((both & 15u) | even_high << 4);
-      w.odd[i] = static_cast<int16_t>(both >> 4 | odd_high << 4);
     }
+  }
+  return w;
+}
+
+/// Four-bit codes to what they stand for: a pair as of 8 bits.
+QUIRE_ALWAYS_INLINE Pair look_up(const Pair& codes) {
+  Pair w;
+  for (int i = 0; i < 64; ++i) {
+    w.even[i] = kIq4NlValues[codes.even[i]];
+    w.odd[i] = kIq4NlValues[codes.odd[i]];
   }
   return w;
 }
@@ -143,9 +157,10 @@ QUIRE_ALWAYS_INLINE void add_pair_products(StripInt& sum, const ScalePair& pair,
 QUIRE_ALWAYS_INLINE StripInt zero_ints() {
   return {};
 }
-/// a - 32 b.
-QUIRE_ALWAYS_INLINE StripInt minus_32_times(StripInt a, const StripInt& b) {
-  for (int i = 0; i < 16; ++i) a.lane[i] -= 32 * b.lane[i];
+/// a - kTimes b.
+template <int kTimes>
+QUIRE_ALWAYS_INLINE StripInt minus_times(StripInt a, const StripInt& b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] -= kTimes * b.lane[i];
   return a;
 }
 

@@ -32,6 +32,12 @@ static void matmul(const MatmulArgs& args, int64_t panel_begin, int64_t panel_en
       return int8_matmul<ElementType::Q5_0>(args, panel_begin, panel_end);
     case ElementType::Q5_1:
       return int8_matmul<ElementType::Q5_1>(args, panel_begin, panel_end);
+    case ElementType::IQ4_NL:
+      return int8_matmul<ElementType::IQ4_NL>(args, panel_begin, panel_end);
+    case ElementType::Q2_K:
+      return int8_matmul<ElementType::Q2_K>(args, panel_begin, panel_end);
+    case ElementType::Q3_K:
+      return int8_matmul<ElementType::Q3_K>(args, panel_begin, panel_end);
     case ElementType::Q4_K:
       return int8_matmul<ElementType::Q4_K>(args, panel_begin, panel_end);
     case ElementType::Q5_K:

@@ -2,10 +2,11 @@
 //
 // Integer sums are exact. Floats, per output and block, ascending:
 //   32 columns   acc = fma(d * da, isum, acc);  with a minimum acc = fma(m, da * sum(q), acc),
-//                where m is the file's, or -8 d (Q4_0), -16 d (Q5_0)
+//                where m is the file's, or -8 d (Q4_0), -16 d (Q5_0); IQ4_NL's codes are what they
+//                stand for
 //   K-quants     acc = fma(d * da, isum, acc);  acc = fma(-dmin * da, imin, acc), where
 //                isum = sum over sub-blocks of scale * (codes . q), imin = sum of min * sum(q);
-//                Q6_K instead takes 32 * sum of scale * sum(q) from isum
+//                Q6_K instead takes 32 * sum of scale * sum(q) from isum, Q3_K 4 times it
 #pragma once
 #include "kernels/impl/matmul_tile.inl"
 
@@ -39,16 +40,18 @@ struct Tile {
   }
 
   /// Calls add(r, t, pair, weights, even, odd) for all of a group of 32 columns.
-  template <int kBits, class Add>
+  template <ElementType kType, class Add>
   QUIRE_ALWAYS_INLINE void for_each_pair(int64_t codes, int64_t high, int64_t column,
                                          Add add) const {
+    constexpr PanelBlock kBlock = panel_block(kType);
 #pragma GCC unroll 4
     for (int pair = 0; pair < 4; ++pair) {
       Pair w[R];
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const std::byte* rows = panel[r] + 4 * lane[r];
-        w[r] = load_pair<kBits>(rows + codes, rows + high, pair);
+        w[r] = load_pair<kBlock.code_bits>(rows + codes, rows + high, pair);
+        if constexpr (kBlock.table) w[r] = look_up(w[r]);
       }
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
@@ -84,8 +87,8 @@ struct Tile {
 template <ElementType kType, int R, int T>
 QUIRE_ALWAYS_INLINE Strip block_minimum(const Tile<R, T>& tile, int r, int64_t offset, Strip d) {
   constexpr PanelBlock kBlock = panel_block(kType);
-  if constexpr (kType == ElementType::Q4_0) return d * broadcast_strip(-8.0f);
-  if constexpr (kType == ElementType::Q5_0) return d * broadcast_strip(-16.0f);
+  constexpr int kZero = zero_code(kType);
+  if constexpr (kZero != 0) return d * broadcast_strip(static_cast<float>(-kZero));
   if constexpr (kBlock.m >= 0) return tile.halves_at(r, offset + kBlock.m);
   return zero_strip();
 }
@@ -94,6 +97,8 @@ template <ElementType kType, int R, int T>
 QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t first_token,
                         bool read_ahead) {
   constexpr PanelBlock kBlock = panel_block(kType);
+  constexpr bool kHasMinimum = zero_code(kType) != 0 || kBlock.m >= 0;
+  constexpr int kBits = kBlock.table ? 8 : kBlock.code_bits;  // of what is multiplied
   const int64_t num_blocks = args.x.cols / kGroupColumns;
   Tile<R, T> tile(strips, args.x.q32 + first_token * args.x.cols, args.x.cols);
   const ActivationBlock* x = args.x.blocks32 + first_token * num_blocks;
@@ -101,12 +106,12 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
   for (int64_t b = 0; b < num_blocks; ++b, ++x) {
     const int64_t offset = b * kBlock.bytes;
     if (read_ahead) tile.template prefetch_from<kBlock.bytes>(offset);
-    GroupSum<kBlock.code_bits> sum[R][T];
+    GroupSum<kBits> sum[R][T];
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       for (int r = 0; r < R; ++r) sum[r][t].start(x[t * num_blocks]);
     }
-    tile.template for_each_pair<kBlock.code_bits>(
+    tile.template for_each_pair<kType>(
         offset, offset + kBlock.high, b * kGroupColumns,
         [&](int r, int t, int pair, const Pair& w, Quad even, Quad odd)
             __attribute__((always_inline)) { sum[r][t].add(pair, w, even, odd); });
@@ -119,22 +124,23 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
         const ActivationBlock& block = x[t * num_blocks];
         Strip& acc = tile.acc[r][t];
         acc = fma(d * broadcast_strip(block.scale), to_float(sum[r][t].total()), acc);
-        if constexpr (kType != ElementType::Q8_0) acc = fma(m, broadcast_strip(block.sum), acc);
+        if constexpr (kHasMinimum) acc = fma(m, broadcast_strip(block.sum), acc);
       }
     }
   }
   tile.finish(args, strips, first_token);
 }
 
-/// Sum over a block of min * sum(q) (Q6_K: scale * sum(q)). // bytes: the first of the plane
+/// Sum over a block of min * sum(q) (of centred codes: scale * sum(q)). // bytes: the first of the
+/// plane
 template <ElementType kType, int T>
 QUIRE_ALWAYS_INLINE void sum_minimums(const std::byte* bytes, const int16_t* sums16,
                                       int64_t token_stride, StripInt (&imin)[T]) {
   for (int t = 0; t < T; ++t) imin[t] = zero_ints();
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
-    const ScalePair pair = kType == ElementType::Q6_K ? signed_scale_pair(bytes + 32 * i)
-                                                      : same_scale_twice(bytes + 16 * i);
+    const ScalePair pair = panel_block(kType).sub_columns == 16 ? signed_scale_pair(bytes + 32 * i)
+                                                                : same_scale_twice(bytes + 16 * i);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       add_pair_products(imin[t], pair, sums16 + t * token_stride + 2 * i);
@@ -155,10 +161,10 @@ QUIRE_ALWAYS_INLINE void sum_groups(const Tile<R, T>& tile, int64_t offset, int6
     for (int r = 0; r < R; ++r) {
       for (int s = 0; s < kSubs; ++s) {
         const std::byte* p = tile.bytes_at(r, offset + kBlock.scales + 16 * (group * kSubs + s));
-        scale[r][s] = kType == ElementType::Q6_K ? load_signed_scales(p) : load_scales(p);
+        scale[r][s] = zero_code(kType) != 0 ? load_signed_scales(p) : load_scales(p);
       }
     }
-    tile.template for_each_pair<kBlock.code_bits>(
+    tile.template for_each_pair<kType>(
         offset + group * kBlock.group_code_bytes(),
         offset + kBlock.high + group * kBlock.group_high_bytes(), column + group * kGroupColumns,
         [&](int r, int t, int pair, const Pair& w, Quad even, Quad odd)
@@ -172,7 +178,7 @@ template <ElementType kType, int R, int T>
 QUIRE_TILE void tile_256(const MatmulArgs& args, const StripSet& strips, int64_t first_token,
                          bool read_ahead) {
   constexpr PanelBlock kBlock = panel_block(kType);
-  constexpr bool kCentred = kType == ElementType::Q6_K;  // codes less 32, and no minimum
+  constexpr int kZero = zero_code(kType);  // what is taken from codes that have no minimum
   const int64_t num_blocks = args.x.cols / kBlock.columns;
   Tile<R, T> tile(strips, args.x.q256 + first_token * args.x.cols, args.x.cols);
   const float* scales = args.x.scales256 + first_token * num_blocks;
@@ -189,15 +195,15 @@ QUIRE_TILE void tile_256(const MatmulArgs& args, const StripSet& strips, int64_t
     for (int r = 0; r < R; ++r) {
       const Strip d = tile.halves_at(r, offset + kBlock.d);
       StripInt imin[T];
-      sum_minimums<kType>(tile.bytes_at(r, offset + (kCentred ? kBlock.scales : kBlock.mins)),
+      sum_minimums<kType>(tile.bytes_at(r, offset + (kZero != 0 ? kBlock.scales : kBlock.mins)),
                           sums16, num_blocks * 16, imin);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         const Strip da = broadcast_strip(scales[t * num_blocks]);
         const StripInt isum = sum[r][t].total();
         Strip& acc = tile.acc[r][t];
-        if constexpr (kCentred) {
-          acc = fma(d * da, to_float(minus_32_times(isum, imin[t])), acc);
+        if constexpr (kZero != 0) {
+          acc = fma(d * da, to_float(minus_times<kZero>(isum, imin[t])), acc);
         } else {
           const Strip minus_dmin = tile.halves_at(r, offset + kBlock.m) * broadcast_strip(-1.0f);
           acc = fma(d * da, to_float(isum), acc);
