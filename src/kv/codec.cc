@@ -26,6 +26,13 @@ int64_t element_bytes(Codec codec) {
   return kernels::kv_element_bytes(kernel_element(codec));
 }
 
+bool is_lossless(KvCodecs codecs) {
+  const auto keeps_rows = [](Codec codec) {
+    return codec == Codec::F32 || codec == Codec::F16 || codec == Codec::BF16;
+  };
+  return keeps_rows(codecs.k) && keeps_rows(codecs.v);
+}
+
 std::string_view name(Codec codec) {
   switch (codec) {
     case Codec::F32:

@@ -23,6 +23,10 @@ struct KvCodecs {
 
 [[nodiscard]] int64_t element_bytes(Codec codec);
 
+/// Whether each row is kept by itself, so that a page may be shared up to any of its tokens. Pages
+/// of other codecs are encoded as a whole and shared as a whole.
+[[nodiscard]] bool is_lossless(KvCodecs codecs);
+
 /// "f32", "f16", "bf16".
 [[nodiscard]] std::string_view name(Codec codec);
 

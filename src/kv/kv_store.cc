@@ -76,13 +76,15 @@ Result<std::unique_ptr<KvStore>> KvStore::create(KvGeometry geometry,
                                                  const KvStoreOptions& options) {
   QUIRE_CHECK_LE(0, options.budget_bytes);
   // make_unique cannot reach the private constructor.
-  std::unique_ptr<KvStore> store(new KvStore(std::move(geometry), options.budget_bytes));
+  std::unique_ptr<KvStore> store(new KvStore(std::move(geometry), options));
   QUIRE_TRY_VOID(store->create_pools(options));
   return store;
 }
 
-KvStore::KvStore(KvGeometry geometry, int64_t budget_bytes)
-    : geometry_(std::move(geometry)), ledger_(budget_bytes) {}
+KvStore::KvStore(KvGeometry geometry, const KvStoreOptions& options)
+    : geometry_(std::move(geometry)),
+      ledger_(options.budget_bytes),
+      tree_(geometry_, options.prefix) {}
 
 KvStore::~KvStore() {
   QUIRE_CHECK(sequences_.empty(), "a sequence outlives its KvStore");
@@ -131,6 +133,29 @@ KvSequence KvStore::fork(const KvSequence& seq) {
   return adopt(std::move(twin));
 }
 
+PrefixMatch KvStore::match(const IdentityKey& key, std::span<const TokenId> tokens) {
+  return tree_.match(key, tokens);
+}
+
+KvSequence KvStore::adopt(const PrefixMatch& match) {
+  Sequence sequence;
+  sequence.length = match.tokens;
+  sequence.tables = tree_.share(match);
+  return adopt(std::move(sequence));
+}
+
+void KvStore::publish(const IdentityKey& key, const KvSequence& seq,
+                      std::span<const TokenId> tokens, PublishTail tail) {
+  Sequence& sequence = find(seq);
+  QUIRE_CHECK_EQ(static_cast<int64_t>(tokens.size()), sequence.length);
+  end_reservation(sequence);
+  tree_.publish(key, tokens, sequence.tables, tail);
+}
+
+void KvStore::forget_prefixes() {
+  tree_.evict_until([] { return false; });
+}
+
 ReservePlan KvStore::plan_reserve(const KvSequence& seq, int64_t tokens) const {
   QUIRE_CHECK_LE(0, tokens);
   const Sequence& sequence = find(seq);
@@ -161,7 +186,10 @@ Result<void> KvStore::reserve(const KvSequence& seq, int64_t tokens) {
   Sequence& sequence = find(seq);
   if (tokens <= sequence.reserved) return {};
   if (tokens > kMaxTokens - sequence.length) return too_long(tokens, sequence.length);
-  const ReservePlan plan = plan_reserve(seq, tokens);
+  ReservePlan plan = plan_reserve(seq, tokens);
+  if (!plan.fits) {
+    tree_.evict_until([&] { return (plan = plan_reserve(seq, tokens)).fits; });
+  }
   const int64_t end = sequence.length + tokens;
   auto pages = plan.fits ? acquire_pages(sequence, end) : std::nullopt;
   if (!pages) return no_room(plan, sequence.length, ledger_.ceiling());
@@ -250,7 +278,11 @@ KvStats KvStore::stats() const {
                 .bytes_peak = ledger_.peak(),
                 .bytes_budget = ledger_.ceiling(),
                 .num_sequences = num_sequences_.load(std::memory_order_relaxed),
-                .pages_copied = pages_copied_.load(std::memory_order_relaxed)};
+                .pages_copied = pages_copied_.load(std::memory_order_relaxed),
+                .bytes_prefix = tree_.bytes(),
+                .prefix_nodes = tree_.num_nodes(),
+                .prefix_evicted = tree_.evicted_pages(),
+                .prefix_collisions = tree_.num_collisions()};
   for (const auto& pool : pools_) {
     stats.groups.push_back({.page_bytes = pool->page_bytes(),
                             .pages_held = pool->num_held(),

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "kv/memory_ledger.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
+#include "kv/prefix_tree.h"
 
 namespace quire::kv {
 
@@ -62,9 +64,10 @@ struct StaticReservation {
 struct KvStoreOptions {
   int64_t budget_bytes = 0;  // ceiling for the held pages of all groups together
   std::optional<StaticReservation> static_reservation = std::nullopt;  // absent: a growing pool
+  PrefixTreeOptions prefix = {};  // its pages count among those of budget_bytes
 };
 
-/// What reserve() would do: pure arithmetic over the page tables.
+/// What reserve() would do before the prefix tree makes room: pure arithmetic over page tables.
 struct ReservePlan {
   int64_t tokens = 0;
   int64_t new_pages = 0;     // in all groups
@@ -89,6 +92,10 @@ struct KvStats {
   int64_t bytes_budget = 0;
   int64_t num_sequences = 0;
   int64_t pages_copied = 0;  // by copy-on-write, since creation
+  int64_t bytes_prefix = 0;  // of bytes_held, pages that the prefix tree pins
+  int64_t prefix_nodes = 0;
+  int64_t prefix_evicted = 0;     // pages, since creation
+  int64_t prefix_collisions = 0;  // of hashes, since creation
   std::vector<KvGroupStats> groups = {};
 };
 
@@ -110,9 +117,23 @@ class KvStore {
   /// writes first copies the last page. Ends the reservation of `seq`: both reserve anew.
   [[nodiscard]] KvSequence fork(const KvSequence& seq);
 
+  /// The longest known prefix of `tokens`, pinned in the prefix tree; see PrefixTree::match().
+  [[nodiscard]] PrefixMatch match(const IdentityKey& key, std::span<const TokenId> tokens);
+  /// A sequence of what was matched, on the tree's pages. Requires a match of this store whose pin
+  /// lives, or one of no tokens.
+  [[nodiscard]] KvSequence adopt(const PrefixMatch& match);
+  /// Lets others find the pages of `seq`, whose committed tokens are `tokens`. Of pages that the
+  /// tree has already, the sequence takes the tree's. Ends its reservation. Requires tokens.size()
+  /// == length().
+  void publish(const IdentityKey& key, const KvSequence& seq, std::span<const TokenId> tokens,
+               PublishTail tail);
+  /// Empties the prefix tree, but for what is pinned.
+  void forget_prefixes();
+
   [[nodiscard]] ReservePlan plan_reserve(const KvSequence& seq, int64_t tokens) const;
   /// Makes the `tokens` slots after length() writable in every group; those reserved before count.
-  /// kDoesNotFit with the numbers, and nothing changed, if there is no room.
+  /// The prefix tree gives way where room is short. kDoesNotFit with the numbers, and nothing
+  /// changed, if there is no room.
   [[nodiscard]] Result<void> reserve(const KvSequence& seq, int64_t tokens);
   /// The first `tokens` reserved slots are now valid. Window groups return pages that hold none of
   /// the last window_tokens positions. Requires tokens <= reserved().
@@ -137,9 +158,9 @@ class KvStore {
 
   [[nodiscard]] KvStats stats() const;
 
-  /// Walks everything: pins equal table entries, free + held = total, the ledger agrees, tables
-  /// cover exactly what their sequence needs, reserved slots are private. The first fault as a
-  /// sentence.
+  /// Walks everything: pins equal table entries and tree nodes, free + held = total, the ledger
+  /// agrees, tables cover exactly what their sequence needs, reserved slots are private. The first
+  /// fault as a sentence.
   [[nodiscard]] std::optional<std::string> find_fault() const;
   /// Aborts with that sentence.
   void check() const;
@@ -165,7 +186,7 @@ class KvStore {
     std::vector<PageRef> fresh;
   };
 
-  KvStore(KvGeometry geometry, int64_t budget_bytes);
+  KvStore(KvGeometry geometry, const KvStoreOptions& options);
   [[nodiscard]] Result<void> create_pools(const KvStoreOptions& options);
   [[nodiscard]] Sequence& find(const KvSequence& seq);
   [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
@@ -182,7 +203,8 @@ class KvStore {
 
   const KvGeometry geometry_;
   MemoryLedger ledger_;                           // outlives the pools
-  std::vector<std::unique_ptr<PagePool>> pools_;  // one per group; outlive the sequences
+  std::vector<std::unique_ptr<PagePool>> pools_;  // one per group; outlive tree and sequences
+  PrefixTree tree_;
   std::map<SeqId, Sequence> sequences_;
   int64_t next_id_ = 0;
   std::atomic<int64_t> bytes_used_{0};

@@ -18,6 +18,7 @@ std::optional<std::string> KvStore::find_fault() const {
   if (charged != ledger_.used()) {
     return fmt::format("the pools hold {} bytes, the ledger says {}", charged, ledger_.used());
   }
+  if (auto fault = tree_.find_fault()) return "prefix tree: " + *fault;
   int64_t used = 0;
   for (const auto& [id, sequence] : sequences_) {
     for (size_t g = 0; g < pools_.size(); ++g) {
@@ -38,7 +39,8 @@ void KvStore::check() const {
   QUIRE_CHECK(!fault, fault->c_str());
 }
 
-/// The pool itself is sound, and each page has as many pins as table entries that point at it.
+/// The pool itself is sound, and each page has as many pins as table entries and tree nodes that
+/// point at it.
 std::optional<std::string> KvStore::find_pool_fault(size_t group) const {
   const PagePool& pool = *pools_[group];
   if (auto fault = pool.find_fault()) return fault;
@@ -48,12 +50,13 @@ std::optional<std::string> KvStore::find_pool_fault(size_t group) const {
       ++entries.at(static_cast<size_t>(entry.page.id().value));
     }
   }
+  tree_.count_pages(group, entries);
   for (int32_t page = 0; page < pool.num_touched(); ++page) {
     const int32_t pins = pool.pin_count({page});
     const int32_t expected = entries[static_cast<size_t>(page)];
     if (pins != expected) {
-      return fmt::format("page {} has {} pins, but {} table entries point at it", page, pins,
-                         expected);
+      return fmt::format("page {} has {} pins, but {} table entries and tree nodes point at it",
+                         page, pins, expected);
     }
   }
   return std::nullopt;

@@ -49,6 +49,12 @@ void PageTable::replace_last(PageRef copy) {
   spans_stale_ = true;
 }
 
+void PageTable::replace_page(size_t index, PageRef page) {
+  QUIRE_CHECK(static_cast<bool>(page), "an entry pins a page");
+  entries_.at(index).page = std::move(page);
+  spans_stale_ = true;
+}
+
 void PageTable::truncate(int64_t position) {
   if (position >= end_position()) return;
   while (!entries_.empty() && entries_.back().first_position() >= position) entries_.pop_back();

@@ -52,6 +52,8 @@ class PageTable {
   void extend_to(int64_t position);
   /// Swaps the last page for its private copy.
   void replace_last(PageRef copy);
+  /// Swaps the page of one entry for another of equal content. Requires an index of entries().
+  void replace_page(size_t index, PageRef page);
   /// Forgets positions from `position` on and returns pages that held nothing else.
   void truncate(int64_t position);
   /// Returns pages all of whose positions lie before `position`.

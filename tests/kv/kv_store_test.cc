@@ -406,7 +406,8 @@ TEST(KvStore, FindsAPinThatNoTableAccountsFor) {
   append(*store, seq, 10);
   {
     const PageRef stray = store->table(seq, 0).entries()[0].page.share();
-    EXPECT_EQ(store->find_fault(), "group 0: page 0 has 2 pins, but 1 table entries point at it");
+    EXPECT_EQ(store->find_fault(),
+              "group 0: page 0 has 2 pins, but 1 table entries and tree nodes point at it");
   }
   EXPECT_EQ(store->find_fault(), std::nullopt);
 }

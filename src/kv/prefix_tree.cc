@@ -1,0 +1,210 @@
+#include "kv/prefix_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "kv/prefix_node.h"
+
+namespace quire::kv {
+namespace {
+
+using Tokens = std::span<const TokenId>;
+
+/// The table's entry for the page that starts at `base`, if it has one that any reader may use:
+/// exact, and filled from its first slot on.
+std::optional<size_t> exact_entry(const PageTable& table, int64_t base) {
+  const auto entries = table.entries();
+  const auto found = std::ranges::lower_bound(
+      entries, base, {}, [](const PageTableEntry& e) { return int64_t{e.logical_base}; });
+  if (found == entries.end() || found->logical_base != base) return std::nullopt;
+  if (found->stored_base != found->logical_base || found->begin != 0) return std::nullopt;
+  return static_cast<size_t>(found - entries.begin());
+}
+
+}  // namespace
+
+PrefixPin::PrefixPin(PrefixTree* tree, PrefixNode* node) : tree_(tree), node_(node) {
+  ++node->pins;
+  ++tree->pins_;
+}
+
+PrefixPin::PrefixPin(PrefixPin&& other) noexcept
+    : tree_(std::exchange(other.tree_, nullptr)), node_(std::exchange(other.node_, nullptr)) {}
+
+PrefixPin& PrefixPin::operator=(PrefixPin&& other) noexcept {
+  PrefixPin taken(std::move(other));
+  std::swap(tree_, taken.tree_);
+  std::swap(node_, taken.node_);
+  return *this;
+}
+
+void PrefixPin::reset() {
+  if (tree_ == nullptr) return;
+  --tree_->pins_;
+  --node_->pins;
+  tree_ = nullptr;
+  node_ = nullptr;
+}
+
+PrefixTree::PrefixTree(const KvGeometry& geometry, const PrefixTreeOptions& options)
+    : geometry_(geometry), options_(options), whole_pages_(!is_lossless(geometry.codecs())) {
+  QUIRE_CHECK_LE(1, options.hash_bits);
+  QUIRE_CHECK_LE(options.hash_bits, 64);
+  QUIRE_CHECK_LE(0, options.budget_bytes);
+}
+
+PrefixTree::~PrefixTree() {
+  QUIRE_CHECK_EQ(pins_, 0);
+}
+
+PrefixRoot* PrefixTree::find_root(const IdentityKey& key) const {
+  const auto found = std::ranges::find_if(
+      roots_, [&](const auto& root) { return !first_difference(root->key, key); });
+  return found == roots_.end() ? nullptr : found->get();
+}
+
+PrefixRoot& PrefixTree::root_for(const IdentityKey& key) {
+  if (PrefixRoot* root = find_root(key)) return *root;
+  auto root = std::make_unique<PrefixRoot>();
+  root->key = key;
+  root->node.hash = chain_seed(key);
+  roots_.push_back(std::move(root));
+  return *roots_.back();
+}
+
+uint64_t PrefixTree::chain(const PrefixNode& parent, Tokens block) const {
+  return hash64(std::as_bytes(block), parent.hash) >> (64 - options_.hash_bits);
+}
+
+/// The child that begins with exactly this block. The hash finds it, the tokens decide.
+PrefixNode* PrefixTree::find_child(const PrefixNode& parent, Tokens block) {
+  const auto [first, last] = parent.children.equal_range(chain(parent, block));
+  for (auto child = first; child != last; ++child) {
+    if (std::ranges::equal(child->second->tokens, block)) return child->second;
+    collisions_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return nullptr;
+}
+
+std::vector<PageTable> PrefixTree::share(const PrefixMatch& match) const {
+  QUIRE_CHECK(match.tokens == 0 || match.pin.tree_ == this, "a match that is pinned in this tree");
+  std::vector<PageTable> tables(geometry_.groups().size());
+  std::vector<const PrefixNode*> path;
+  for (const PrefixNode* node = match.pin.node_; node != nullptr && node->parent != nullptr;
+       node = node->parent) {
+    path.insert(path.begin(), node);
+  }
+  for (size_t g = 0; g < tables.size(); ++g) {
+    const int64_t first = geometry_.groups()[g].first_needed(match.tokens);
+    if (first >= match.tokens) continue;
+    for (const PrefixNode* node : path) {
+      if (node->end() <= first || node->begin >= match.tokens) continue;
+      const auto base = static_cast<int32_t>(node->begin);
+      const int64_t end = std::min(kPageTokens, match.tokens - node->begin);
+      tables[g].append({.page = node->pages[g].page.share(),
+                        .stored_base = base,
+                        .logical_base = base,
+                        .begin = 0,
+                        .end = static_cast<int16_t>(end)});
+    }
+  }
+  return tables;
+}
+
+void PrefixTree::publish(const IdentityKey& key, Tokens tokens, std::span<PageTable> tables,
+                         PublishTail tail) {
+  QUIRE_CHECK_EQ(tables.size(), geometry_.groups().size());
+  for (const PageTable& table : tables) {
+    if (!table.empty()) QUIRE_CHECK_EQ(table.end_position(), count(tokens));
+  }
+  const bool whole_pages = whole_pages_ || tail == PublishTail::kLeave;
+  const int64_t end = whole_pages ? count(tokens) / kPageTokens * kPageTokens : count(tokens);
+  if (end == 0) return;
+  ++clock_;
+  PrefixNode* node = &root_for(key).node;
+  for (int64_t base = 0; base < end; base += kPageTokens) {
+    const Tokens block = block_at(tokens, base, end);
+    node = &child_for(*node, block);
+    node->used = clock_;
+    for (size_t g = 0; g < tables.size(); ++g) add_page(*node, g, tables[g], count(block));
+  }
+  if (bytes() > options_.budget_bytes) {
+    evict_until([this] { return bytes() <= options_.budget_bytes; });
+  }
+}
+
+/// The child whose tokens begin with `block`: found, grown from one that `block` continues, or new.
+PrefixNode& PrefixTree::child_for(PrefixNode& parent, Tokens block) {
+  if (PrefixNode* found = find_child(parent, block)) return *found;
+  for (const auto& entry : parent.children) {
+    PrefixNode& child = *entry.second;
+    const int64_t common = common_tokens(child.tokens, block);
+    if (common == count(block)) return child;
+    if (common < count(child.tokens)) continue;
+    detach(child);
+    child.tokens.assign(block.begin(), block.end());
+    attach(child);
+    return child;
+  }
+  auto node = std::make_unique<PrefixNode>();
+  node->parent = &parent;
+  node->tokens.assign(block.begin(), block.end());
+  node->begin = parent.end();
+  node->pages.resize(geometry_.groups().size());
+  node->id = next_id_++;
+  node->index = nodes_.size();
+  attach(*node);
+  nodes_.push_back(std::move(node));
+  num_nodes_.fetch_add(1, std::memory_order_relaxed);
+  return *nodes_.back();
+}
+
+/// Takes the table's page for the node's first `tokens` tokens, or gives the table the node's.
+void PrefixTree::add_page(PrefixNode& node, size_t group, PageTable& table, int64_t tokens) {
+  const auto index = exact_entry(table, node.begin);
+  if (!index) return;
+  const PageTableEntry& entry = table.entries()[*index];
+  PrefixPage& mine = node.pages[group];
+  if (mine.end < tokens) {
+    set_page(node, group, entry.page.share(), tokens);
+  } else if (entry.end == kPageTokens && entry.page.id() != mine.page.id()) {
+    // Equal tokens under an equal key are equal bits: law 1.
+    table.replace_page(*index, mine.page.share());
+  }
+  mine.used = clock_;
+}
+
+void PrefixTree::set_page(PrefixNode& node, size_t group, PageRef page, int64_t end) {
+  PrefixPage& mine = node.pages[group];
+  if (!mine.page) {
+    bytes_.fetch_add(geometry_.groups()[group].page_bytes(), std::memory_order_relaxed);
+  }
+  mine.page = std::move(page);
+  mine.end = end;
+}
+
+void PrefixTree::drop_page(PrefixNode& node, size_t group) {
+  PrefixPage& mine = node.pages[group];
+  if (!mine.page) return;
+  bytes_.fetch_sub(geometry_.groups()[group].page_bytes(), std::memory_order_relaxed);
+  evicted_pages_.fetch_add(1, std::memory_order_relaxed);
+  mine.page.reset();
+  mine.end = 0;
+}
+
+void PrefixTree::attach(PrefixNode& node) {
+  node.hash = chain(*node.parent, node.tokens);
+  node.parent->children.emplace(node.hash, &node);
+}
+
+void PrefixTree::detach(PrefixNode& node) {
+  const auto [first, last] = node.parent->children.equal_range(node.hash);
+  const auto found =
+      std::find_if(first, last, [&](const auto& child) { return child.second == &node; });
+  QUIRE_CHECK(found != last, "a node is among its parent's children");
+  node.parent->children.erase(found);
+}
+
+}  // namespace quire::kv
