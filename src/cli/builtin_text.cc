@@ -43,9 +43,9 @@ away; note down where each leaf lay; and do not, whatever your neighbour advises
 }
 
 std::vector<TokenId> builtin_tokens(const context::Tokenizer& tokenizer, int64_t count) {
-  std::vector<TokenId> tokens;
+  const auto prefix = tokenizer.prefix();
+  std::vector<TokenId> tokens(prefix.begin(), prefix.end());
   const auto wanted = static_cast<size_t>(count);
-  if (tokenizer.add_bos() && tokenizer.bos()) tokens.push_back(*tokenizer.bos());
   const std::vector<TokenId> text = tokenizer.encode(builtin_text(), context::Special::kPlain);
   QUIRE_CHECK(!text.empty(), "a tokenizer that makes nothing of a text");
   while (tokens.size() < wanted) tokens.insert(tokens.end(), text.begin(), text.end());

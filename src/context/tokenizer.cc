@@ -33,8 +33,8 @@ bool has_special(std::span<const AddedToken> tokens) {
 struct Tokenizer::Impl {
   Impl(Vocabulary words, TokenizerSpec&& given) : vocabulary(std::move(words)) {
     description = std::move(given.description);
-    add_bos = given.add_bos;
-    add_eos = given.add_eos;
+    for (const int32_t id : given.prefix) prefix.push_back(TokenId{id});
+    for (const int32_t id : given.suffix) suffix.push_back(TokenId{id});
     space_prefix = given.space_prefix;
     if (given.bos) bos = TokenId{*given.bos};
     if (given.eos) eos = TokenId{*given.eos};
@@ -86,8 +86,8 @@ struct Tokenizer::Impl {
   bool normalized_special = false;  // some of normalized_added are special
 
   std::string description;
-  bool add_bos = false;
-  bool add_eos = false;
+  std::vector<TokenId> prefix;
+  std::vector<TokenId> suffix;
   bool space_prefix = false;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
@@ -268,11 +268,11 @@ bool Tokenizer::is_end_of_generation(TokenId id) const {
   return std::ranges::binary_search(impl_->ends, id);
 }
 
-bool Tokenizer::add_bos() const {
-  return impl_->add_bos;
+std::span<const TokenId> Tokenizer::prefix() const {
+  return impl_->prefix;
 }
-bool Tokenizer::add_eos() const {
-  return impl_->add_eos;
+std::span<const TokenId> Tokenizer::suffix() const {
+  return impl_->suffix;
 }
 bool Tokenizer::add_space_prefix() const {
   return impl_->space_prefix;

@@ -63,7 +63,7 @@ class Tokenizer {
   /// The longest text that can be encoded.
   static constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
-  /// The ids of a text. Adds neither BOS nor EOS: see add_bos() and add_eos(). A byte that a
+  /// The ids of a text. Adds neither BOS nor EOS: see prefix() and suffix(). A byte that a
   /// byte-level vocabulary lacks vanishes, as in Hugging Face. Requires at most kMaxTextBytes.
   std::vector<TokenId> encode(std::string_view text, Special special) const;
 
@@ -103,9 +103,12 @@ class Tokenizer {
   std::span<const TokenId> end_of_generation() const;
   bool is_end_of_generation(TokenId id) const;
 
-  /// Whether the model expects BOS before, EOS after the text.
-  bool add_bos() const;
-  bool add_eos() const;
+  /// What the model expects before and after a text: most often BOS, or nothing.
+  std::span<const TokenId> prefix() const;
+  std::span<const TokenId> suffix() const;
+  /// Whether the prefix starts with BOS, the suffix ends with EOS.
+  bool add_bos() const { return !prefix().empty() && bos() == prefix().front(); }
+  bool add_eos() const { return !suffix().empty() && eos() == suffix().back(); }
   /// Whether decode() drops one space at the start of a text, because encode() adds it
   /// (SentencePiece).
   bool add_space_prefix() const;

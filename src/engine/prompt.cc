@@ -96,16 +96,14 @@ Prompt raw_prompt(const Tokenizer& tokenizer, std::string_view text, RawText raw
   prompt.tokens = tokenizer.encode(text, special);
   prompt.parts.push_back({"text", static_cast<int64_t>(prompt.tokens.size())});
   if (add_special == AddSpecial::kNone) return prompt;
-  int64_t added = 0;
-  const auto bos = tokenizer.bos();
-  if (tokenizer.add_bos() && bos && (prompt.tokens.empty() || prompt.tokens.front() != *bos)) {
-    prompt.tokens.insert(prompt.tokens.begin(), *bos);
-    ++added;
-  }
-  if (tokenizer.add_eos() && tokenizer.eos()) {
-    prompt.tokens.push_back(*tokenizer.eos());
-    ++added;
-  }
+  const std::span<const TokenId> prefix = tokenizer.prefix();
+  const std::span<const TokenId> suffix = tokenizer.suffix();
+  // A text that spells the prefix out has it already: no second BOS.
+  const bool has_prefix = prompt.tokens.size() >= prefix.size() &&
+                          std::equal(prefix.begin(), prefix.end(), prompt.tokens.begin());
+  if (!has_prefix) prompt.tokens.insert(prompt.tokens.begin(), prefix.begin(), prefix.end());
+  prompt.tokens.insert(prompt.tokens.end(), suffix.begin(), suffix.end());
+  const auto added = static_cast<int64_t>((has_prefix ? 0 : prefix.size()) + suffix.size());
   if (added > 0) prompt.parts.insert(prompt.parts.begin(), {"special", added});
   return prompt;
 }

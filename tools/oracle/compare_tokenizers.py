@@ -2,18 +2,25 @@
 """Compares Quire's tokenizers with Hugging Face's on endless random ugly text.
 
 Usage: compare_tokenizers.py --peer build/tests/context/quire_tokenizer_peer [--count N] [--seed S]
-           [--parsed-only] FOLDER | GGUF=FOLDER ...
+           [--parsed-only] [--characters] [--named NAME,... --vocabulary FOLDER]
+           [FOLDER | GGUF=FOLDER ...]
 
 A FOLDER holds tokenizer.json; GGUF=FOLDER compares a GGUF file with the tokenizer.json it came from.
-Needs PyPI's `tokenizers`. Without --count it runs until a difference or Ctrl-C. Exit code 5 for a
-difference, which is printed with the shortest text found that still shows it.
+--named compares GGUF files that are made here from the byte-level vocabulary in FOLDER with the
+pre-tokenizers of these names ("all": every one). --characters first takes every character of Unicode
+in turn, between letters, digits, spaces and punctuation. Without --count it runs until a difference or
+Ctrl-C. Needs PyPI's `tokenizers` and, for --named, `gguf`. Exit code 5 for a difference, which is
+printed with the shortest text found that still shows it.
 """
 import argparse
+import itertools
 import json
 import pathlib
 import random
 import subprocess
 import sys
+import tempfile
+import threading
 import unicodedata
 
 from tokenizers import Tokenizer
@@ -86,32 +93,45 @@ class Peer:
         self.process = subprocess.Popen([binary, model], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
-    def encode(self, text, plain):
-        self.process.stdin.write(json.dumps({"text": text, "plain": plain}, ensure_ascii=False) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
+    def encode(self, texts, plain):
+        """Ids of each text. A thread writes, since both pipes may fill up."""
+        def write():
+            for text in texts:
+                self.process.stdin.write(
+                    json.dumps({"text": text, "plain": plain}, ensure_ascii=False) + "\n")
+            self.process.stdin.flush()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        lines = [self.process.stdout.readline() for _ in texts]
+        writer.join()
+        if not all(lines):
             sys.exit("the peer ended")
-        return json.loads(line)["ids"]
+        return [json.loads(line)["ids"] for line in lines]
 
 
 class Comparison:
-    def __init__(self, binary, argument):
-        model, _, folder = argument.rpartition("=")
-        self.name = argument
-        path = pathlib.Path(folder) / "tokenizer.json"
-        self.oracle = Tokenizer.from_file(str(path))
-        self.oracle.no_truncation()
-        self.peer = Peer(binary, model or folder)
-        self.added = [t["content"] for t in json.loads(path.read_text())["added_tokens"]]
+    """One of Quire's tokenizers beside Hugging Face's."""
 
-    def ids(self, text, plain):
+    def __init__(self, name, oracle, peer, added):
+        self.name, self.oracle, self.peer, self.added = name, oracle, peer, added
+        self.done = 0
+
+    def ids(self, texts, plain):
         self.oracle.encode_special_tokens = plain
-        return (self.oracle.encode(text, add_special_tokens=False).ids,
-                self.peer.encode(text, plain))
+        return ([e.ids for e in self.oracle.encode_batch(texts, add_special_tokens=False)],
+                self.peer.encode(texts, plain))
+
+    def first_difference(self, texts, plain):
+        expected, got = self.ids(texts, plain)
+        self.done += len(texts)
+        for text, one, other in zip(texts, expected, got):
+            if one != other:
+                return text
+        return None
 
     def differs(self, text, plain):
-        expected, got = self.ids(text, plain)
+        expected, got = self.ids([text], plain)
         return expected != got
 
     def shortest(self, text, plain):
@@ -128,34 +148,101 @@ class Comparison:
             step //= 2
         return text
 
+    def report(self, text, plain):
+        text = self.shortest(text, plain)
+        expected, got = self.ids([text], plain)
+        print(f"{self.name}: {'plain' if plain else 'parsed'} {text!r}\n"
+              f"  Hugging Face: {expected[0]}\n  Quire:        {got[0]}", flush=True)
+
+
+def from_files(binary, argument):
+    model, _, folder = argument.rpartition("=")
+    path = pathlib.Path(folder) / "tokenizer.json"
+    oracle = Tokenizer.from_file(str(path))
+    oracle.no_truncation()
+    added = [t["content"] for t in json.loads(path.read_text(encoding="utf-8"))["added_tokens"]]
+    return Comparison(argument, oracle, Peer(binary, model or folder), added)
+
+
+def from_names(binary, names, folder, work):
+    import gguf_tokenizer
+    words = gguf_tokenizer.vocabulary(pathlib.Path(folder) / "tokenizer.json")
+    tokens, types, merges = words
+    added = [token for token, kind in zip(tokens, types) if kind in (3, 4)]
+    for name in gguf_tokenizer.NAMED if names == "all" else names.split(","):
+        path = pathlib.Path(work) / f"{name}.gguf"
+        gguf_tokenizer.write_gguf(path, name, tokens, types, merges)
+        yield Comparison(f"pre {name}", gguf_tokenizer.build(name, tokens, types, merges),
+                         Peer(binary, str(path)), added)
+
+
+def every_character():
+    """Texts in which each character stands between others of several kinds."""
+    between = ["a", "1", " ", "!", "B", "\n", "\u4f60", "", "  ", "'"]
+    codes = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+    for at in range(0, len(codes), 40):
+        part = [chr(c) for c in codes[at:at + 40]]
+        yield "".join(c + between[(at // 40 + i) % len(between)] for i, c in enumerate(part))
+
+
+def batches(texts, size=200):
+    batch = []
+    for text in texts:
+        batch.append(text)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def run(comparison, options):
+    """Whether no difference was found."""
+    if options.characters:
+        for texts in batches(every_character()):
+            text = comparison.first_difference(texts, False)
+            if text is not None:
+                comparison.report(text, False)
+                return False
+    rng = random.Random(options.seed)
+    done = 0
+    while options.count == 0 or done < options.count:
+        texts = [random_text(rng, comparison.added) for _ in range(min(200, options.count or 200))]
+        plain = not options.parsed_only and rng.random() < 0.3
+        text = comparison.first_difference(texts, plain)
+        if text is not None:
+            comparison.report(text, plain)
+            return False
+        done += len(texts)
+    return True
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--peer", required=True, help="the quire_tokenizer_peer binary")
+    parser.add_argument("--peer", default="build/tests/context/quire_tokenizer_peer",
+                        help="the quire_tokenizer_peer binary")
     parser.add_argument("--count", type=int, default=0, help="texts per tokenizer; 0 is no end")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parsed-only", action="store_true",
                         help="never as plain text: a GGUF file may call other tokens special")
-    parser.add_argument("models", nargs="+", metavar="FOLDER | GGUF=FOLDER")
+    parser.add_argument("--characters", action="store_true", help="every character first")
+    parser.add_argument("--named", metavar="NAME,...", help="pre-tokenizers of GGUF, or all")
+    parser.add_argument("--vocabulary", metavar="FOLDER", help="the vocabulary for --named")
+    parser.add_argument("models", nargs="*", metavar="FOLDER | GGUF=FOLDER")
     options = parser.parse_args()
-    comparisons = [Comparison(options.peer, model) for model in options.models]
-    rng = random.Random(options.seed)
-    done = 0
+    if bool(options.named) != bool(options.vocabulary):
+        parser.error("--named and --vocabulary go together")
     failed = False
-    while not failed and (options.count == 0 or done < options.count):
+    with tempfile.TemporaryDirectory() as work:
+        comparisons = (from_files(options.peer, model) for model in options.models)
+        if options.named:
+            comparisons = itertools.chain(
+                comparisons, from_names(options.peer, options.named, options.vocabulary, work))
         for comparison in comparisons:
-            text = random_text(rng, comparison.added)
-            plain = not options.parsed_only and rng.random() < 0.3
-            if not comparison.differs(text, plain):
-                continue
-            text = comparison.shortest(text, plain)
-            expected, got = comparison.ids(text, plain)
-            print(f"{comparison.name}: {'plain' if plain else 'parsed'} {text!r}\n"
-                  f"  Hugging Face: {expected}\n  Quire:        {got}")
-            failed = True
-        done += 1
-        if done % 1000 == 0:
-            print(f"{done} texts each, no difference" if not failed else "", flush=True)
+            same = run(comparison, options)
+            failed |= not same
+            print(f"{comparison.name}: {comparison.done} texts, "
+                  f"{'no difference' if same else 'DIFFERENT'}", flush=True)
     sys.exit(5 if failed else 0)
 
 

@@ -13,7 +13,7 @@ import gguf
 from tokenizers import AddedToken, Tokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from gguf_tokenizer import pre_tokenizer
+from gguf_tokenizer import ignores_merges, normalize_as, pre_tokenizer
 
 CORPUS = [
     "A quire is a gathering of pages. The pages are folded together, sewn through the fold, and "
@@ -66,10 +66,9 @@ def for_model(pre: str, vocab_size: int) -> tuple[Tokenizer, dict]:
 
 def byte_level(pre: str, vocab_size: int, specials: list[str], bos: str | None = None) -> Tokenizer:
     """Byte-level BPE; with `bos`, encoding with special tokens puts it in front."""
-    tokenizer = Tokenizer(models.BPE(ignore_merges=pre == "llama-bpe"))
+    tokenizer = Tokenizer(models.BPE(ignore_merges=ignores_merges(pre)))
     tokenizer.pre_tokenizer = pre_tokenizer(pre)
-    if pre == "qwen2":
-        tokenizer.normalizer = normalizers.NFC()
+    normalize_as(pre, tokenizer)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(CORPUS, _trainer(vocab_size, specials, pre_tokenizers.ByteLevel.alphabet()))
     if bos:

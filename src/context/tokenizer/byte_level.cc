@@ -26,6 +26,14 @@ constexpr std::array<int16_t, kNumChars> bytes_by_char() {
 
 constexpr auto kByteOfChar = bytes_by_char();
 
+std::array<std::string, 256> chars_by_byte() {
+  std::array<std::string, 256> chars;
+  for (uint32_t c = 0; c < kNumChars; ++c) {
+    if (kByteOfChar[c] >= 0) utf8_append(chars[static_cast<size_t>(kByteOfChar[c])], c);
+  }
+  return chars;
+}
+
 std::optional<uint8_t> hex_digit(char c) {
   if (c >= '0' && c <= '9') return static_cast<uint8_t>(c - '0');
   if (c >= 'A' && c <= 'F') return static_cast<uint8_t>(c - 'A' + 10);
@@ -34,12 +42,23 @@ std::optional<uint8_t> hex_digit(char c) {
 
 }  // namespace
 
+std::string_view byte_level_character(uint8_t byte) {
+  static const std::array<std::string, 256> chars = chars_by_byte();
+  return chars[byte];
+}
+
+std::optional<uint8_t> byte_level_byte(uint32_t code_point) {
+  if (code_point >= kNumChars || kByteOfChar[code_point] < 0) return std::nullopt;
+  return static_cast<uint8_t>(kByteOfChar[code_point]);
+}
+
 std::optional<std::string> byte_level_decode(std::string_view spelled) {
   std::string bytes;
   while (!spelled.empty()) {
     const Utf8Char c = utf8_next(spelled);
-    if (!c.valid || c.code_point >= kNumChars || kByteOfChar[c.code_point] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(kByteOfChar[c.code_point]));
+    const auto byte = c.valid ? byte_level_byte(c.code_point) : std::nullopt;
+    if (!byte) return std::nullopt;
+    bytes.push_back(static_cast<char>(*byte));
     spelled.remove_prefix(static_cast<size_t>(c.bytes));
   }
   return bytes;

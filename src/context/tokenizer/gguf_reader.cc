@@ -102,7 +102,7 @@ class GgufReader {
     spec_.normalizer = std::move(named.normalizer);
     spec_.pre_tokenizer = std::move(named.steps);
     spec_.bpe.ignore_merges = named.ignore_merges;
-    spec_.add_bos = named.add_bos;
+    adds_bos_ = named.add_bos;
     spec_.description = fmt::format("byte-level BPE, pre-tokenizer {}", name);
     QUIRE_TRY(const auto merges,
               metadata_.require<std::vector<std::string_view>>("tokenizer.ggml.merges"));
@@ -149,7 +149,7 @@ class GgufReader {
     spec_.bpe.fuse_unknown = true;
     QUIRE_TRY(const auto unknown, token_id("unknown"));
     spec_.bpe.unknown = unknown.value_or(-1);
-    spec_.add_bos = true;
+    adds_bos_ = true;
     spec_.description = "SentencePiece BPE";
     return {};
   }
@@ -160,8 +160,8 @@ class GgufReader {
     constexpr float kBeforeAllOthers = 1e30F;
     for (AddedToken& added : spec_.added) {
       const auto id = static_cast<size_t>(added.id);
-      const bool is_run = added.content.size() > 1 &&
-                          added.content.find_first_not_of(' ') == std::string::npos;
+      const bool is_run =
+          added.content.size() > 1 && added.content.find_first_not_of(' ') == std::string::npos;
       if (!is_run || spec_.tokens[id].kind != TokenKind::kUserDefined) continue;
       (*spec_.scores)[id] = kBeforeAllOthers * static_cast<float>(added.content.size());
       std::string run;
@@ -204,13 +204,14 @@ class GgufReader {
     }
     QUIRE_TRY(const auto add_bos, metadata_.get<bool>("tokenizer.ggml.add_bos_token"));
     QUIRE_TRY(const auto add_eos, metadata_.get<bool>("tokenizer.ggml.add_eos_token"));
-    spec_.add_bos = add_bos.value_or(spec_.add_bos) && spec_.bos.has_value();
-    spec_.add_eos = add_eos.value_or(false) && spec_.eos.has_value();
+    if (add_bos.value_or(adds_bos_) && spec_.bos) spec_.prefix = {*spec_.bos};
+    if (add_eos.value_or(false) && spec_.eos) spec_.suffix = {*spec_.eos};
     return {};
   }
 
   const GgufMetadata& metadata_;
   TokenizerSpec spec_;
+  bool adds_bos_ = false;  // unless the file says otherwise
 };
 
 }  // namespace

@@ -57,7 +57,9 @@ Result<Pattern> read_pattern(const Json& json, std::string_view part) {
   if (!literal.empty()) return Pattern::literal(std::string(literal));
   const std::string_view regex = text_of(*pattern, "Regex");
   if (regex.empty()) return malformed(part, "pattern");
-  QUIRE_TRY(Regex compiled, Regex::compile(regex, fmt::format("The {} of tokenizer.json", part)));
+  // The same matches, but found in linear time where white space does not end the text.
+  const std::string_view fast = regex == R"(\s+$)" ? R"((?<!\s)\s+$)" : regex;
+  QUIRE_TRY(Regex compiled, Regex::compile(fast, fmt::format("The {} of tokenizer.json", part)));
   return Pattern::regex(std::move(compiled));
 }
 
@@ -91,7 +93,7 @@ Result<void> add_normalizer(const Json& json, std::vector<NormalizerStep>& steps
 
 constexpr std::string_view kPreTokenizer = "pre_tokenizer";
 
-Result<PreTokenizerStep> read_split(const Json& json) {
+Result<SplitBehavior> read_behavior(const Json& json, std::string_view otherwise) {
   struct Name {
     std::string_view name;
     SplitBehavior behavior;
@@ -102,12 +104,17 @@ Result<PreTokenizerStep> read_split(const Json& json) {
                            {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
                            {"MergedWithNext", SplitBehavior::kMergedWithNext},
                            {"Contiguous", SplitBehavior::kContiguous}});
-  const std::string_view behavior = text_of(json, "behavior", kNone);
+  const std::string_view behavior = text_of(json, "behavior", otherwise);
   const auto named = std::ranges::find(kBehaviors, behavior, &Name::name);
   if (named == kBehaviors.end()) return unsupported(kPreTokenizer, behavior);
+  return named->behavior;
+}
+
+Result<PreTokenizerStep> read_split(const Json& json) {
+  QUIRE_TRY(const SplitBehavior behavior, read_behavior(json, kNone));
   QUIRE_TRY(Pattern pattern, read_pattern(json, kPreTokenizer));
   return PreTokenizerStep(
-      Split{std::move(pattern), named->behavior,
+      Split{std::move(pattern), behavior,
             flag_of(json, "invert", false) ? SplitAt::kGaps : SplitAt::kMatches});
 }
 
@@ -133,6 +140,7 @@ Result<Metaspace> read_metaspace(const Json& json, std::string_view part) {
 }
 
 Result<void> add_byte_level(const Json& json, JsonPreTokenizer& out) {
+  if (out.byte_level) return unsupported(kPreTokenizer, "a second ByteLevel");
   out.byte_level = true;
   if (flag_of(json, "add_prefix_space", true)) out.steps.push_back(PrefixSpace{});
   if (!flag_of(json, "use_regex", true)) return {};
@@ -141,9 +149,17 @@ Result<void> add_byte_level(const Json& json, JsonPreTokenizer& out) {
   return {};
 }
 
+/// What follows a ByteLevel cuts GPT-2's characters for bytes.
+void add_cut(PreTokenizerStep step, JsonPreTokenizer& out) {
+  if (out.byte_level && !out.as_characters) {
+    out.steps.push_back(ToByteCharacters{});
+    out.as_characters = true;
+  }
+  out.steps.push_back(std::move(step));
+}
+
 Result<void> add_pre_tokenizer(const Json& json, JsonPreTokenizer& out) {
   const std::string_view type = type_of(json);
-  if (out.byte_level) return unsupported(kPreTokenizer, fmt::format("{} after ByteLevel", type));
   if (type == "Sequence") {
     QUIRE_TRY(const Json::Array* list, members(json, kPreTokenizer, "pretokenizers"));
     for (const Json& member : *list) QUIRE_TRY_VOID(add_pre_tokenizer(member, out));
@@ -151,13 +167,18 @@ Result<void> add_pre_tokenizer(const Json& json, JsonPreTokenizer& out) {
     return add_byte_level(json, out);
   } else if (type == "Split") {
     QUIRE_TRY(PreTokenizerStep split, read_split(json));
-    out.steps.push_back(std::move(split));
+    add_cut(std::move(split), out);
   } else if (type == "Digits") {
+    const bool one_by_one = flag_of(json, "individual_digits", false);
     QUIRE_TRY(PreTokenizerStep split,
-              digits_split(flag_of(json, "individual_digits", false) ? SplitBehavior::kIsolated
-                                                                     : SplitBehavior::kContiguous));
-    out.steps.push_back(std::move(split));
+              digits_split(one_by_one ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
+    add_cut(std::move(split), out);
+  } else if (type == "Punctuation") {
+    QUIRE_TRY(const SplitBehavior behavior, read_behavior(json, "Isolated"));
+    QUIRE_TRY(PreTokenizerStep split, punctuation_split(behavior));
+    add_cut(std::move(split), out);
   } else if (type == "Metaspace") {
+    if (out.byte_level) return unsupported(kPreTokenizer, "Metaspace after ByteLevel");
     QUIRE_TRY(Metaspace step, read_metaspace(json, kPreTokenizer));
     out.steps.push_back(std::move(step));
   } else {
@@ -167,22 +188,28 @@ Result<void> add_pre_tokenizer(const Json& json, JsonPreTokenizer& out) {
 }
 
 constexpr std::string_view kPostProcessor = "post_processor";
+constexpr size_t kMostFrameTokens = 64;
 
-/// The one id that a special token of a template stands for.
-Result<int32_t> template_token_id(const Json& json, std::string_view name) {
+/// The ids that a special token of a template stands for.
+Result<std::vector<int32_t>> template_token_ids(const Json& json, std::string_view name) {
   const Json* all = json.find("special_tokens");
   const Json* token = all != nullptr ? all->find(name) : nullptr;
   const Json* ids = token != nullptr ? token->find("ids") : nullptr;
   if (ids == nullptr || !ids->is_array()) return malformed(kPostProcessor, "special_tokens");
-  if (ids->as_array()->size() != 1) return unsupported(kPostProcessor, "a name for several tokens");
-  const auto id = ids->as_array()->front().as_int();
-  const auto narrow = id ? checked_cast<int32_t>(*id) : std::nullopt;
-  if (!narrow) return malformed(kPostProcessor, "special_tokens");
-  return *narrow;
+  std::vector<int32_t> out;
+  for (const Json& json_id : *ids->as_array()) {
+    const auto id = json_id.as_int();
+    const auto narrow = id ? checked_cast<int32_t>(*id) : std::nullopt;
+    if (!narrow) return malformed(kPostProcessor, "special_tokens");
+    out.push_back(*narrow);
+  }
+  return out;
 }
 
+/// A template frames what the processors before it made.
 Result<void> read_template(const Json& json, JsonPostProcessor& out) {
   QUIRE_TRY(const Json::Array* items, members(json, kPostProcessor, "single"));
+  JsonPostProcessor frame;
   bool after_text = false;
   for (const Json& item : *items) {
     if (item.find("Sequence") != nullptr) {
@@ -192,11 +219,14 @@ Result<void> read_template(const Json& json, JsonPostProcessor& out) {
     }
     const Json* token = item.find("SpecialToken");
     if (token == nullptr) return malformed(kPostProcessor, "single");
-    QUIRE_TRY(const int32_t id, template_token_id(json, text_of(*token, "id")));
-    std::optional<int32_t>& side = after_text ? out.after : out.before;
-    if (side) return unsupported(kPostProcessor, "several tokens on one side of the text");
-    side = id;
+    QUIRE_TRY(const auto ids, template_token_ids(json, text_of(*token, "id")));
+    std::vector<int32_t>& side = after_text ? frame.after : frame.before;
+    side.insert(side.end(), ids.begin(), ids.end());
+    if (side.size() > kMostFrameTokens) return unsupported(kPostProcessor, "too many tokens");
   }
+  if (!after_text) return unsupported(kPostProcessor, "a template without the text");
+  out.before.insert(out.before.begin(), frame.before.begin(), frame.before.end());
+  out.after.insert(out.after.end(), frame.after.begin(), frame.after.end());
   return {};
 }
 
@@ -255,6 +285,7 @@ Result<std::vector<NormalizerStep>> read_normalizer(const Json& json) {
 Result<JsonPreTokenizer> read_pre_tokenizer(const Json& json) {
   JsonPreTokenizer out;
   if (!json.is_null()) QUIRE_TRY_VOID(add_pre_tokenizer(json, out));
+  if (out.as_characters) out.steps.push_back(FromByteCharacters{});
   return out;
 }
 

@@ -4,7 +4,7 @@
 // Each function takes the value of that key, null when there is none, and refuses by name what
 // Quire does not implement. Pure functions; any thread.
 #pragma once
-#include <optional>
+#include <cstdint>
 #include <vector>
 
 #include "base/result.h"
@@ -18,14 +18,15 @@ Result<std::vector<NormalizerStep>> read_normalizer(const formats::Json& json);
 
 struct JsonPreTokenizer {
   std::vector<PreTokenizerStep> steps;
-  bool byte_level = false;  // the model works on bytes
+  bool byte_level = false;     // the model works on bytes
+  bool as_characters = false;  // some steps see the bytes as GPT-2's characters
 };
 Result<JsonPreTokenizer> read_pre_tokenizer(const formats::Json& json);
 
 /// Which tokens frame a text.
 struct JsonPostProcessor {
-  std::optional<int32_t> before;
-  std::optional<int32_t> after;
+  std::vector<int32_t> before;
+  std::vector<int32_t> after;
 };
 Result<JsonPostProcessor> read_post_processor(const formats::Json& json);
 

@@ -202,8 +202,10 @@ class JsonReader {
 
   /// tokenizer_config.json names its special tokens as "bos_token": "<s>" or {"content": "<s>"}.
   Result<void> read_special_tokens() {
-    spec_.bos = frame_.before;
-    spec_.eos = frame_.after;
+    QUIRE_TRY_VOID(check_frame(frame_.before));
+    QUIRE_TRY_VOID(check_frame(frame_.after));
+    if (frame_.before.size() == 1) spec_.bos = frame_.before.front();
+    if (frame_.after.size() == 1) spec_.eos = frame_.after.front();
     if (const Json::Object* entries = config_.as_object()) {
       for (const auto& [key, value] : *entries) {
         const Json& text = value.is_object() ? member(value, "content") : value;
@@ -211,45 +213,52 @@ class JsonReader {
         spec_.special_tokens.emplace_back(key, *text.as_string());
       }
     }
-    QUIRE_TRY_VOID(check_special("bos_token", spec_.bos));
-    QUIRE_TRY_VOID(check_special("eos_token", spec_.eos));
+    QUIRE_TRY_VOID(name_special("bos_token", spec_.bos));
+    QUIRE_TRY_VOID(name_special("eos_token", spec_.eos));
     spec_.more_ends = end_tokens(spec_.added);
-    spec_.add_bos = adds("add_bos_token", frame_.before) && spec_.bos;
-    spec_.add_eos = adds("add_eos_token", frame_.after) && spec_.eos;
+    spec_.prefix = frame("add_bos_token", frame_.before, spec_.bos);
+    spec_.suffix = frame("add_eos_token", frame_.after, spec_.eos);
     return {};
   }
 
-  Result<void> check_special(std::string_view variable, std::optional<int32_t>& id) {
-    const auto named = std::ranges::find(spec_.special_tokens, variable,
-                                         &std::pair<std::string, std::string>::first);
-    if (named != spec_.special_tokens.end() && !id) {
-      id = id_of(named->second);
-      if (!id) {
-        return bad_file(fmt::format("The {} {} of tokenizer_config.json is not in tokenizer.json.",
-                                    variable, formats::printable(named->second)));
-      }
-    }
-    if (!id) return {};
-    const auto at = static_cast<size_t>(*id);
-    if (*id < 0 || at >= spec_.tokens.size()) {
+  Result<void> check_frame(std::span<const int32_t> ids) const {
+    for (const int32_t id : ids) {
+      if (id >= 0 && static_cast<size_t>(id) < spec_.tokens.size()) continue;
       return bad_file(
           fmt::format("The post_processor of tokenizer.json adds token {}, but there "
                       "are {} tokens.",
-                      *id, spec_.tokens.size()));
-    }
-    if (named == spec_.special_tokens.end()) {
-      spec_.special_tokens.emplace_back(variable, spec_.tokens[at].spelled);
+                      id, spec_.tokens.size()));
     }
     return {};
   }
 
+  /// Finds the id of what the config names so; else names what the post-processor adds.
+  Result<void> name_special(std::string_view variable, std::optional<int32_t>& id) {
+    const auto named = std::ranges::find(spec_.special_tokens, variable,
+                                         &std::pair<std::string, std::string>::first);
+    if (named == spec_.special_tokens.end()) {
+      if (!id) return {};
+      const std::string_view spelled = spec_.tokens[static_cast<size_t>(*id)].spelled;
+      spec_.special_tokens.emplace_back(variable, spelled);
+      return {};
+    }
+    if (id) return {};
+    id = id_of(named->second);
+    if (id) return {};
+    return bad_file(fmt::format("The {} {} of tokenizer_config.json is not in tokenizer.json.",
+                                variable, formats::printable(named->second)));
+  }
+
   /// The post-processor decides, unless the config of a class that honours the flag overrules it.
-  bool adds(std::string_view key, const std::optional<int32_t>& framed) const {
+  std::vector<int32_t> frame(std::string_view key, const std::vector<int32_t>& framed,
+                             std::optional<int32_t> token) const {
     const std::string* tokenizer_class = member(config_, "tokenizer_class").as_string();
     const bool honoured =
         tokenizer_class == nullptr || *tokenizer_class != "PreTrainedTokenizerFast";
     const auto flag = member(config_, key).as_bool();
-    return honoured && flag ? *flag : framed.has_value();
+    if (!honoured || !flag) return framed;
+    if (!*flag) return {};
+    return framed.empty() && token ? std::vector<int32_t>{*token} : framed;
   }
 
   /// A string, or a list of named ones of which "default" is for conversations.

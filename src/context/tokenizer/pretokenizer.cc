@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+#include "context/tokenizer/byte_level.h"
+
 namespace quire::context {
 namespace {
 
@@ -96,6 +99,25 @@ class Applier {
     });
     if (!step.splits) return;
     (*this)(Split{Pattern::literal(step.replacement), SplitBehavior::kMergedWithNext});
+  }
+
+  void operator()(ToByteCharacters) {
+    rewrite([&](AlignedText::Rewriter& rewriter, std::string_view word, size_t begin) {
+      for (size_t i = 0; i < word.size(); ++i) {
+        rewriter.write(byte_level_character(static_cast<uint8_t>(word[i])), begin + i);
+      }
+    });
+  }
+
+  void operator()(FromByteCharacters) {
+    rewrite([&](AlignedText::Rewriter& rewriter, std::string_view word, size_t begin) {
+      for (size_t i = 0; i < word.size();) {
+        const Utf8Char c = utf8_next(word.substr(i));
+        const char byte = static_cast<char>(byte_level_byte(c.code_point).value());
+        rewriter.write(std::string_view(&byte, 1), begin + i);
+        i += static_cast<size_t>(c.bytes);
+      }
+    });
   }
 
  private:

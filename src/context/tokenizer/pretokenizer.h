@@ -42,7 +42,13 @@ struct Metaspace {
   bool splits = true;
 };
 
-using PreTokenizerStep = std::variant<Split, PrefixSpace, Metaspace>;
+/// Every byte becomes GPT-2's character for it, and back: steps between the two see what
+/// tokenizer.json's components after a ByteLevel see. Between them only Split may stand.
+struct ToByteCharacters {};
+struct FromByteCharacters {};
+
+using PreTokenizerStep =
+    std::variant<Split, PrefixSpace, Metaspace, ToByteCharacters, FromByteCharacters>;
 
 /// A text and its words: ascending ranges without overlap.
 struct Words {

@@ -24,13 +24,19 @@ struct NamedPreTokenizer {
   bool add_bos = false;  // unless the file says otherwise
 };
 
+/// All names, in no particular order.
+std::vector<std::string_view> pre_tokenizer_names();
+
 /// Refuses a name that is not known.
 Result<NamedPreTokenizer> pre_tokenizer_by_name(std::string_view name);
 
 /// The split by GPT-2's pattern, which ByteLevel implies.
 Result<PreTokenizerStep> gpt2_split();
 
-/// \p{N}, one by one or in runs.
+/// Numeric characters, one by one or in runs.
 Result<PreTokenizerStep> digits_split(SplitBehavior behavior);
+
+/// Unicode's punctuation and ASCII's.
+Result<PreTokenizerStep> punctuation_split(SplitBehavior behavior);
 
 }  // namespace quire::context

@@ -33,8 +33,9 @@ struct TokenizerSpec {
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
 
-  bool add_bos = false;
-  bool add_eos = false;
+  /// What the model expects before and after a text.
+  std::vector<int32_t> prefix;
+  std::vector<int32_t> suffix;
   bool space_prefix = false;  // decoding drops one space at the start of a text
   std::optional<int32_t> bos;
   std::optional<int32_t> eos;
