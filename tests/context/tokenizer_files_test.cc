@@ -190,6 +190,31 @@ TEST(JsonTokenizer, AddsBosAsThePostProcessorAndTheConfigSay) {
   EXPECT_TRUE(small.build().add_bos());
 }
 
+TEST(JsonTokenizer, FramesATextByAsManyTokensAsTheTemplateNames) {
+  SmallTokenizer small;
+  small.post_processor = R"({"type":"Sequence","processors":[{"type":"ByteLevel"},
+      {"type":"TemplateProcessing","single":[
+      {"SpecialToken":{"id":"x","type_id":0}},{"SpecialToken":{"id":"y","type_id":0}},
+      {"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"x","type_id":0}}],
+      "special_tokens":{"x":{"id":"x","ids":[23],"tokens":["x"]},
+                        "y":{"id":"y","ids":[24,25],"tokens":["y","z"]}}}]})";
+  const Tokenizer tokenizer = small.build();
+  EXPECT_THAT(numbers(tokenizer.prefix()), ElementsAre(23, 24, 25));
+  EXPECT_THAT(numbers(tokenizer.suffix()), ElementsAre(23));
+  EXPECT_FALSE(tokenizer.add_bos());
+}
+
+TEST(JsonTokenizer, LetsComponentsAfterByteLevelSeeBytesAsCharacters) {
+  SmallTokenizer small;
+  small.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[
+      {"type":"Punctuation","behavior":"Contiguous"},{"type":"ByteLevel","add_prefix_space":false},
+      {"type":"Digits","individual_digits":false}]})";
+  small.decoder = R"({"type":"ByteLevel"})";
+  small.more_tokens = {"\u00D0", "\u00BC", "\u00D0\u00BC", "12", "<<"};
+  small.merges = {"\u00D0 \u00BC", "1 2", "< <"};
+  EXPECT_THAT(pieces(small.build(), "12\u043C<<"), ElementsAre("12", "\xD0", "\xBC", "<<"));
+}
+
 TEST(JsonTokenizer, TakesTheChatTemplateThatIsForConversations) {
   SmallTokenizer small;
   small.config = R"({"chat_template":"one"})";
@@ -208,8 +233,12 @@ TEST(JsonTokenizer, RefusesComponentsItDoesNotImplementByName) {
   EXPECT_THAT(json_error(pre_tokenizer), HasSubstr("Whitespace"));
   SmallTokenizer after;
   after.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[{"type":"ByteLevel"},
-                                                             {"type":"Digits"}]})";
-  EXPECT_THAT(json_error(after), HasSubstr("Digits after ByteLevel"));
+                                                             {"type":"Metaspace"}]})";
+  EXPECT_THAT(json_error(after), HasSubstr("Metaspace after ByteLevel"));
+  SmallTokenizer twice;
+  twice.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[{"type":"ByteLevel"},
+                                                             {"type":"ByteLevel"}]})";
+  EXPECT_THAT(json_error(twice), HasSubstr("second ByteLevel"));
   SmallTokenizer decoder;
   decoder.decoder = R"({"type":"WordPiece"})";
   EXPECT_THAT(json_error(decoder), HasSubstr("WordPiece"));
@@ -224,6 +253,9 @@ TEST(JsonTokenizer, RefusesComponentsItDoesNotImplementByName) {
   ASSERT_FALSE(unigram.ok());
   EXPECT_EQ(unigram.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(unigram.error().message, HasSubstr("Unigram"));
+  const auto word_piece = Tokenizer::from_json(R"({"model":{"type":"WordPiece","vocab":{}}})");
+  ASSERT_FALSE(word_piece.ok());
+  EXPECT_THAT(word_piece.error().message, HasSubstr("WordPiece"));
   SmallTokenizer dropout;
   dropout.model_options = R"("dropout":0.1,)";
   EXPECT_THAT(json_error(dropout), HasSubstr("dropout"));

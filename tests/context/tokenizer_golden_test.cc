@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 
 #include "base/utf8.h"
+#include "context/tokenizer/readers.h"
 #include "context/tokenizer_testing.h"
+#include "formats/gguf_builder.h"
+#include "formats/memory_file_system.h"
 #include "scenarios/real_model.h"
 
 namespace quire::context {
@@ -67,6 +70,51 @@ TEST(TokenizerGolden, Gemma3FromGgufGivesHuggingFacesIds) {
   const auto path = engine::real_model("gemma3");
   QUIRE_SKIP_WITHOUT("gemma3", path);
   expect_golden(tokenizer_of_gguf(*path), "gemma3", Compare::kWithinVocabulary);
+}
+
+/// A GGUF file of the small golden vocabulary with that pre-tokenizer.
+Result<Tokenizer> named_tokenizer(const Json& vocabulary, std::string_view pre) {
+  const auto strings = [&](const char* key) {
+    std::vector<std::string> out;
+    for (const Json& text : *vocabulary.find(key)->as_array()) out.push_back(*text.as_string());
+    return out;
+  };
+  formats::GgufBuilder builder;
+  builder.string("tokenizer.ggml.model", "gpt2")
+      .string("tokenizer.ggml.pre", pre)
+      .strings("tokenizer.ggml.tokens", strings("tokens"))
+      .numbers<int32_t>("tokenizer.ggml.token_type", numbers(*vocabulary.find("types")))
+      .strings("tokenizer.ggml.merges", strings("merges"));
+  formats::MemoryFileSystem files;
+  files.put("model.gguf", builder.build());
+  const auto file =
+      formats::GgufFile::open(files, "model.gguf", formats::OpenMode::kMetadataOnly).value();
+  return Tokenizer::from_gguf(file.metadata());
+}
+
+TEST(TokenizerGolden, EveryPreTokenizerOfGgufCutsAsTheMakersTokenizerJson) {
+  const Json strings = data("tokenizers/strings.json");
+  const Json vocabulary = data("tokenizers/vocabulary.json");
+  const Json golden = data("tokenizers/named.json");
+  for (const auto& [name, ids] : *golden.as_object()) {
+    SCOPED_TRACE(name);
+    const Tokenizer tokenizer = named_tokenizer(vocabulary, name).value();
+    const Json& expected = ids.is_string() ? *golden.find(*ids.as_string()) : ids;
+    for (size_t i = 0; i < strings.as_array()->size(); ++i) {
+      const std::string& text = *(*strings.as_array())[i].as_string();
+      ASSERT_EQ(encode(tokenizer, text), numbers((*expected.as_array())[i])) << Json(text).dump();
+    }
+  }
+}
+
+TEST(TokenizerGolden, NoPreTokenizerIsWithoutAGoldenOrAnotherNameOfOneThatHasIt) {
+  const Json golden = data("tokenizers/named.json");
+  const std::vector<std::string_view> aliases = {"gpt2", "llama3",           "llama-v3",
+                                                 "glm4", "deepseek-r1-qwen", "megrez"};
+  for (const std::string_view name : pre_tokenizer_names()) {
+    const bool is_alias = std::ranges::find(aliases, name) != aliases.end();
+    EXPECT_NE(golden.find(name) != nullptr, is_alias) << name;
+  }
 }
 
 class TinyModelTokenizer : public testing::TestWithParam<const char*> {};

@@ -66,6 +66,23 @@ TEST(PreTokenizer, KnowsLettersThatUnicodeAddedLately) {
               ElementsAre("a\U00031350\u1C89\u1C8A", "!"));
 }
 
+TEST(PreTokenizer, FalconLooksForDigitsAmongTheCharactersThatStandForBytes) {
+  EXPECT_THAT(words(named("falcon"), "a12345!!b"), ElementsAre("a", "123", "45", "!!", "b"));
+  // "\u043C" is the bytes D0 BC, and GPT-2 writes BC as the fraction one quarter: a number.
+  EXPECT_THAT(words(named("falcon"), "\u043C"), ElementsAre("\xD0", "\xBC"));
+}
+
+TEST(PreTokenizer, DeepSeekV3CutsDigitsThenCjkThenTheRest) {
+  EXPECT_THAT(words(named("deepseek-v3"), "it's 1234 \u4F60\u597D \u3042x"),
+              ElementsAre("it", "'s", " ", "123", "4", " ", "\u4F60\u597D", " ", "\u3042", "x"));
+}
+
+TEST(PreTokenizer, O200kKeepsAContractionWithItsWordAndCutsCamelCase) {
+  EXPECT_THAT(words(named("gpt-4o"), "don't camelCase HTMLParser"),
+              ElementsAre("don't", " camel", "Case", " HTMLParser"));
+  EXPECT_THAT(words(named("tekken"), "don't 123"), ElementsAre("don", "'t", " ", "1", "2", "3"));
+}
+
 TEST(PreTokenizer, RefusesAnUnknownNameByName) {
   const auto unknown = pre_tokenizer_by_name("llama-next");
   ASSERT_FALSE(unknown.ok());

@@ -3,9 +3,10 @@
 
 Usage: compare_tokenizers.py --peer build/tests/context/quire_tokenizer_peer [--count N] [--seed S]
            [--parsed-only] [--characters] [--named NAME,... --vocabulary FOLDER]
-           [FOLDER | GGUF=FOLDER ...]
+           [FOLDER | GGUF=FOLDER | GGUF ...]
 
-A FOLDER holds tokenizer.json; GGUF=FOLDER compares a GGUF file with the tokenizer.json it came from.
+A FOLDER holds tokenizer.json; GGUF=FOLDER compares a GGUF file with the tokenizer.json it came from;
+a byte-level GGUF alone is compared with what its own vocabulary and pre-tokenizer make of it.
 --named compares GGUF files that are made here from the byte-level vocabulary in FOLDER with the
 pre-tokenizers of these names ("all": every one). --characters first takes every character of Unicode
 in turn, between letters, digits, spaces and punctuation. Without --count it runs until a difference or
@@ -157,6 +158,11 @@ class Comparison:
 
 def from_files(binary, argument):
     model, _, folder = argument.rpartition("=")
+    if not model and pathlib.Path(argument).is_file():
+        import gguf_tokenizer
+        oracle = gguf_tokenizer.load(pathlib.Path(argument))
+        return Comparison(argument, oracle, Peer(binary, argument),
+                          [token.content for token in oracle.get_added_tokens_decoder().values()])
     path = pathlib.Path(folder) / "tokenizer.json"
     oracle = Tokenizer.from_file(str(path))
     oracle.no_truncation()
@@ -228,7 +234,7 @@ def main():
     parser.add_argument("--characters", action="store_true", help="every character first")
     parser.add_argument("--named", metavar="NAME,...", help="pre-tokenizers of GGUF, or all")
     parser.add_argument("--vocabulary", metavar="FOLDER", help="the vocabulary for --named")
-    parser.add_argument("models", nargs="*", metavar="FOLDER | GGUF=FOLDER")
+    parser.add_argument("models", nargs="*", metavar="FOLDER | GGUF=FOLDER | GGUF")
     options = parser.parse_args()
     if bool(options.named) != bool(options.vocabulary):
         parser.error("--named and --vocabulary go together")
