@@ -8,6 +8,7 @@
 #include "kernels/impl/pointwise.inl"
 #include "kernels/impl/attention.inl"
 #include "kernels/impl/store_kv.inl"
+#include "kernels/impl/seal_kv.inl"
 #include "kernels/impl/dot_avx2.inl"
 #include "kernels/impl/matmul.inl"
 #include "kernels/impl/kernel_table.inl"

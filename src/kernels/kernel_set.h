@@ -1,10 +1,11 @@
-// kernel_set.h: the compute kernels, one implementation per instruction set, all with the same bits.
+// kernel_set.h: the compute kernels, one implementation per instruction set, all with the same
+// bits.
 //
-// A KernelSet is a table of plain functions. cpuid chooses it, QUIRE_ISA=scalar|avx2|avx512 forces it.
-// Every function works on the part of the work it is given (panels, rows, heads), so that the caller
-// may divide the work among threads in any way without changing a bit of any result. Functions touch
-// only their arguments and may run on many threads at once; the calling thread's MXCSR must be the
-// default (round to nearest, no flush to zero): see ScopedFloatEnvironment.
+// A KernelSet is a table of plain functions. cpuid chooses it, QUIRE_ISA=scalar|avx2|avx512 forces
+// it. Every function works on the part of the work it is given (panels, rows, heads), so that the
+// caller may divide the work among threads in any way without changing a bit of any result.
+// Functions touch only their arguments and may run on many threads at once; the calling thread's
+// MXCSR must be the default (round to nearest, no flush to zero): see ScopedFloatEnvironment.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -26,71 +27,80 @@ struct MatmulArgs {
   const WeightMatrix* weights;  // [rows, cols]
   ActivationView x;             // [num_rows = tokens, cols], in the form the policy asks for
   ActivationPolicy policy;
-  float* out;                   // [tokens, out_stride], out_stride >= rows
+  float* out;  // [tokens, out_stride], out_stride >= rows
   int64_t out_stride;
   Store store = Store::kReplace;
 };
 
 /// y[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i], over rows of `cols`.
 struct RmsNormArgs {
-  const float* x;       // [rows, x_stride]
+  const float* x;  // [rows, x_stride]
   int64_t x_stride;
   const float* weight;  // [cols]
   float eps;
   int64_t cols;
-  float* y;             // [rows, y_stride]; may be x
+  float* y;  // [rows, y_stride]; may be x
   int64_t y_stride;
 };
 
 /// y[i] = (x[i] - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[i] + bias[i], over rows.
 struct LayerNormArgs {
-  const float* x;       // [rows, x_stride]
+  const float* x;  // [rows, x_stride]
   int64_t x_stride;
   const float* weight;  // [cols]
   const float* bias;    // [cols]
   float eps;
   int64_t cols;
-  float* y;             // [rows, y_stride]; may be x
+  float* y;  // [rows, y_stride]; may be x
   int64_t y_stride;
 };
 
 /// Rotates the first 2 * half numbers of each head, halves paired (i, i + half):
 /// (a, b) -> (a cos - b sin, b cos + a sin). // RoFormer, arXiv:2104.09864; GPT-NeoX pairing
 struct RopeArgs {
-  float* x;             // [rows, x_stride], heads side by side
+  float* x;  // [rows, x_stride], heads side by side
   int64_t x_stride;
   int32_t num_heads;
   int32_t head_dim;
   int32_t half;
-  const float* cos;     // [rows, half]
-  const float* sin;     // [rows, half]
+  const float* cos;  // [rows, half]
+  const float* sin;  // [rows, half]
 };
 
 /// Writes rows of K and V into the pages of their positions, rounded to the pages' element types
 /// (to nearest even, finite values saturating at the type's largest).
 struct StoreKvArgs {
   const PagedKvView* kv;
-  int32_t layer;            // index within the group
-  int32_t first_position;   // of row 0; rows are consecutive
-  const float* k;           // [rows, kv_stride], kv heads side by side
-  const float* v;           // [rows, kv_stride]
+  int32_t layer;           // index within the group
+  int32_t first_position;  // of row 0; rows are consecutive
+  const float* k;          // [rows, kv_stride], kv heads side by side
+  const float* v;          // [rows, kv_stride]
   int64_t kv_stride;
 };
 
-/// out = softmax(cap(scale * q K^T)) V for consecutive positions of one sequence, the KV rows of which
-/// are in the pages already; cap(x) = soft_cap * tanh(x / soft_cap), or x where soft_cap is 0. Masked
-/// by causality and the view's window.
+/// Encodes one full page of one layer from its open into its sealed form, as KvGroupShape's codes
+/// say. Sides with a code are open in f16. Requires both forms and head_dim <= kMaxSealedHeadDim.
+struct SealKvArgs {
+  const PagedKvView* kv;
+  int32_t layer;  // index within the group
+  int32_t page;   // index in kv->pages
+};
+inline constexpr int32_t kMaxSealedHeadDim = 1024;
+
+/// out = softmax(cap(scale * q K^T)) V for consecutive positions of one sequence, the KV rows of
+/// which are in the pages already; cap(x) = soft_cap * tanh(x / soft_cap), or x where soft_cap is
+/// 0. Masked by causality and the view's window.
 struct AttentionArgs {
   const PagedKvView* kv;
-  int32_t layer;            // index within the group
-  int32_t first_position;   // of row 0; rows are consecutive
-  int32_t num_heads;        // query heads; num_heads / num_kv_heads share a kv head
+  int32_t layer;           // index within the group
+  int32_t first_position;  // of row 0; rows are consecutive
+  int32_t num_heads;       // query heads; num_heads / num_kv_heads share a kv head
   float scale;
-  const float* q;           // [rows, q_stride], rotated, heads side by side
+  const float* q;  // [rows, q_stride], rotated, heads side by side
   int64_t q_stride;
-  float* out;               // [rows, out_stride]
+  float* out;  // [rows, out_stride]
   int64_t out_stride;
-  float soft_cap = 0.0f;    // of the scores // Gemma 2, arXiv:2408.00118
+  float soft_cap = 0.0f;  // of the scores // Gemma 2, arXiv:2408.00118
 };
 
 /// Pages per split: the online softmax starts afresh in every split and the splits are merged in
@@ -143,14 +153,18 @@ struct KernelSet {
   void (*softmax)(float* y, int64_t count);
 
   void (*store_kv)(const StoreKvArgs&, int64_t row_begin, int64_t row_end);
+  /// K and V of kv heads [kv_head_begin, kv_head_end).
+  void (*seal_kv)(const SealKvArgs&, int32_t kv_head_begin, int32_t kv_head_end);
   /// All splits of one kv head for rows [row_begin, row_end): writes args.out.
   void (*attention)(const AttentionArgs&, int32_t kv_head, int64_t row_begin, int64_t row_end);
-  /// One split of one kv head for row `row`: writes the partial result of each query head of the group.
+  /// One split of one kv head for row `row`: writes the partial result of each query head of the
+  /// group.
   /// // partial: [num_heads / num_kv_heads, attention_partial_floats(head_dim)]
   void (*attention_split)(const AttentionArgs&, int32_t kv_head, int64_t row, int32_t split,
                           float* partial);
-  /// Merges the partial results of `num_splits` consecutive splits and writes args.out of that row and
-  /// kv head: the same bits as `attention`. // partials: [num_splits, group, attention_partial_floats]
+  /// Merges the partial results of `num_splits` ascending splits, all that the row sees, and writes
+  /// args.out of that row and kv head: the same bits as `attention`. // partials: [num_splits,
+  /// group, attention_partial_floats]
   void (*attention_merge)(const AttentionArgs&, int32_t kv_head, int64_t row, int32_t num_splits,
                           const float* partials);
 };
@@ -161,8 +175,8 @@ const KernelSet* kernels_for(Isa isa);
 /// The fastest set of this machine, or what QUIRE_ISA (`forced`, may be empty) names.
 Result<const KernelSet*> select_kernels(std::string_view forced);
 
-/// Sets the default floating-point environment (MXCSR) for the life of the object: another library may
-/// have switched this thread to flush denormals, which would change bits.
+/// Sets the default floating-point environment (MXCSR) for the life of the object: another library
+/// may have switched this thread to flush denormals, which would change bits.
 class ScopedFloatEnvironment {
  public:
   ScopedFloatEnvironment();

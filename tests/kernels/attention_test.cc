@@ -5,102 +5,13 @@
 #include <limits>
 #include <string>
 
+#include "kernels/attention_problem.h"
 #include "kernels/kernel_set.h"
 #include "kernels/paged_sequence.h"
 #include "kernels/same_bits.h"
 
 namespace quire::kernels {
 namespace {
-
-/// Queries for every position of a sequence, and where attention writes.
-struct Problem {
-  Problem(const PagedSequence& sequence_, int32_t num_heads_, uint32_t seed)
-      : sequence(sequence_), num_heads(num_heads_) {
-    stride = int64_t{num_heads} * sequence.view().shape.head_dim;
-    q = random_floats(sequence.num_tokens() * stride, seed);
-  }
-
-  int32_t head_dim() const { return sequence.view().shape.head_dim; }
-  int32_t group() const { return num_heads / sequence.view().shape.num_kv_heads; }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim())); }
-
-  /// Row r is position first_position + r.
-  AttentionArgs args(int32_t first_position, std::vector<float>& out) const {
-    return {.kv = &sequence.view(),
-            .layer = 0,
-            .first_position = first_position,
-            .num_heads = num_heads,
-            .scale = scale(),
-            .q = q.data() + first_position * stride,
-            .q_stride = stride,
-            .out = out.data(),
-            .out_stride = stride,
-            .soft_cap = soft_cap};
-  }
-
-  std::vector<float> run(const KernelSet& set, int32_t first_position, int64_t rows) const {
-    std::vector<float> out(static_cast<size_t>(rows * stride), 7.0f);
-    const AttentionArgs attention = args(first_position, out);
-    for (int32_t h = 0; h < sequence.view().shape.num_kv_heads; ++h) {
-      set.attention(attention, h, 0, rows);
-    }
-    return out;
-  }
-
-  /// One position from its splits, as decode on several threads does.
-  std::vector<float> run_by_splits(const KernelSet& set, int32_t position,
-                                   int32_t first_split) const {
-    std::vector<float> out(static_cast<size_t>(stride), 7.0f);
-    const AttentionArgs attention = args(position, out);
-    const int32_t num_splits = position / kSplitTokens + 1 - first_split;
-    const int64_t partial_floats = group() * attention_partial_floats(head_dim());
-    for (int32_t h = 0; h < sequence.view().shape.num_kv_heads; ++h) {
-      std::vector<float> partials(static_cast<size_t>(num_splits * partial_floats), 7.0f);
-      for (int32_t s = num_splits - 1; s >= 0; --s) {
-        set.attention_split(attention, h, 0, first_split + s, partials.data() + s * partial_floats);
-      }
-      set.attention_merge(attention, h, 0, num_splits, partials.data());
-    }
-    return out;
-  }
-
-  /// The definition, in double precision, for one position.
-  std::vector<double> exact(int32_t position) const {
-    std::vector<double> out(static_cast<size_t>(stride));
-    const int32_t window = sequence.view().window;
-    const int32_t oldest = window > 0 ? std::max(0, position - window + 1) : 0;
-    for (int32_t head = 0; head < num_heads; ++head) {
-      const float* query = q.data() + position * stride + head * head_dim();
-      std::vector<double> weights;
-      double largest = -std::numeric_limits<double>::infinity();
-      for (int32_t j = oldest; j <= position; ++j) {
-        double score = 0;
-        for (int32_t d = 0; d < head_dim(); ++d) {
-          score += double{query[d]} * scale() * sequence.key(head / group(), j, d);
-        }
-        if (soft_cap > 0) score = soft_cap * std::tanh(score / soft_cap);
-        weights.push_back(score);
-        largest = std::max(largest, score);
-      }
-      double denominator = 0;
-      for (double& weight : weights) denominator += weight = std::exp(weight - largest);
-      for (int32_t d = 0; d < head_dim(); ++d) {
-        double sum = 0;
-        for (int32_t j = oldest; j <= position; ++j) {
-          sum += weights[static_cast<size_t>(j - oldest)] * sequence.value(head / group(), j, d);
-        }
-        out[static_cast<size_t>(head * head_dim() + d)] = sum / denominator;
-      }
-    }
-    return out;
-  }
-
-  const PagedSequence& sequence;
-  int32_t num_heads;
-  int64_t stride;
-  float soft_cap = 0.0f;
-  std::vector<float> q;
-};
 
 KvGroupShape shape_of(int32_t num_kv_heads, int32_t head_dim, KvElement key = KvElement::F16,
                       KvElement value = KvElement::F16) {
@@ -111,19 +22,6 @@ KvGroupShape shape_of(int32_t num_kv_heads, int32_t head_dim, KvElement key = Kv
           .value = value};
 }
 
-std::span<const float> row_of(const Problem& problem, const std::vector<float>& out, int64_t row) {
-  return {out.data() + row * problem.stride, static_cast<size_t>(problem.stride)};
-}
-
-void expect_exact(const Problem& problem, int32_t position, std::span<const float> row) {
-  const std::vector<double> exact = problem.exact(position);
-  for (size_t i = 0; i < exact.size(); ++i) {
-    // Values are about 1; a weighted mean of them may cancel to less.
-    ASSERT_NEAR(row[i], exact[i], 1e-5 * (1.0 + std::abs(exact[i])))
-        << "position " << position << ", number " << i;
-  }
-}
-
 TEST(Attention, MatchesItsDefinitionForEveryHeadDimension) {
   for (const int32_t head_dim : {8, 16, 24, 32, 64, 72, 80, 96, 128, 256}) {
     SCOPED_TRACE(head_dim);
@@ -131,7 +29,7 @@ TEST(Attention, MatchesItsDefinitionForEveryHeadDimension) {
       SCOPED_TRACE(set->name);
       PagedSequence sequence(shape_of(2, head_dim), 300);
       sequence.store_random(*set, 1);
-      const Problem problem(sequence, 4, 2);
+      const AttentionProblem problem(sequence, 4, 2);
       const std::vector<float> out = problem.run(*set, 290, 10);
       for (const int32_t row : {0, 9}) expect_exact(problem, 290 + row, row_of(problem, out, row));
     }
@@ -146,7 +44,7 @@ TEST(Attention, MatchesItsDefinitionForEveryPairOfElementTypes) {
         for (const KernelSet* set : available_sets()) {
           PagedSequence sequence(shape_of(1, head_dim, key, value), 200);
           sequence.store_random(*set, 3);
-          const Problem problem(sequence, 3, 4);
+          const AttentionProblem problem(sequence, 3, 4);
           const std::vector<float> block = problem.run(*set, 184, 16);  // converts its pages
           expect_exact(problem, 190, row_of(problem, block, 6));
           const std::vector<float> one = problem.run(*set, 190, 1);  // reads them directly
@@ -163,7 +61,7 @@ TEST(Attention, MatchesItsDefinitionForEveryGroupSize) {
     for (const KernelSet* set : available_sets()) {
       PagedSequence sequence(shape_of(2, 32), 130);
       sequence.store_random(*set, 5);
-      const Problem problem(sequence, 2 * group, 6);
+      const AttentionProblem problem(sequence, 2 * group, 6);
       const std::vector<float> out = problem.run(*set, 126, 4);
       for (const int32_t row : {0, 3}) expect_exact(problem, 126 + row, row_of(problem, out, row));
     }
@@ -174,7 +72,7 @@ TEST(Attention, MatchesItsDefinitionAtEveryPosition) {
   const KernelSet& set = *available_sets().back();
   PagedSequence sequence(shape_of(1, 16), 700);
   sequence.store_random(set, 7);
-  const Problem problem(sequence, 2, 8);
+  const AttentionProblem problem(sequence, 2, 8);
   const std::vector<float> out = problem.run(set, 0, 700);
   for (int32_t p = 0; p < 700; ++p) expect_exact(problem, p, row_of(problem, out, p));
 }
@@ -184,7 +82,7 @@ TEST(Attention, GivesEveryRowTheSameBitsAloneInABlockAndFromSplits) {
     SCOPED_TRACE(set->name);
     PagedSequence sequence(shape_of(1, 80), 700);
     sequence.store_random(*set, 9);
-    const Problem problem(sequence, 3, 10);
+    const AttentionProblem problem(sequence, 3, 10);
     const std::vector<float> block = problem.run(*set, 0, 700);
     const int32_t step = set->isa == Isa::kScalar ? 41 : 1;
     for (int32_t p = 0; p < 700; p += step) {
@@ -198,7 +96,7 @@ TEST(Attention, GivesTheSameBitsHoweverRowsAreDivided) {
   const KernelSet& set = *available_sets().back();
   PagedSequence sequence(shape_of(2, 64), 400);
   sequence.store_random(set, 11);
-  const Problem problem(sequence, 10, 12);
+  const AttentionProblem problem(sequence, 10, 12);
   const std::vector<float> whole = problem.run(set, 0, 400);
   std::mt19937 generator(13);
   for (int repeat = 0; repeat < 20; ++repeat) {
@@ -222,7 +120,7 @@ TEST(Attention, GivesTheSameBitsOnEveryInstructionSet) {
       const std::vector<const KernelSet*> sets = available_sets();
       PagedSequence sequence(shape_of(1, head_dim, element, element), 330);
       sequence.store_random(*sets.front(), 14);
-      const Problem problem(sequence, 5, 15);
+      const AttentionProblem problem(sequence, 5, 15);
       for (const int32_t window : {0, 100}) {
         sequence.view().window = window;
         const std::vector<float> reference = problem.run(*sets.front(), 317, 13);
@@ -241,7 +139,7 @@ TEST(Attention, CapsItsScoresSoftly) {
     SCOPED_TRACE(set->name);
     PagedSequence sequence(shape_of(2, 24), 300, 0xFF);  // what is unfilled is NaN
     sequence.store_random(*set, 33);
-    Problem problem(sequence, 6, 34);
+    AttentionProblem problem(sequence, 6, 34);
     const std::vector<float> without = problem.run(*set, 260, 40);
     problem.soft_cap = 1.5f;
     for (const int32_t window : {0, 100}) {
@@ -266,7 +164,7 @@ TEST(Attention, SeesOnlyTheWindow) {
     PagedSequence sequence(shape_of(1, 32), 700);
     sequence.store_random(set, 16);
     sequence.view().window = window;
-    const Problem problem(sequence, 2, 17);
+    const AttentionProblem problem(sequence, 2, 17);
     const std::vector<float> out = problem.run(set, 0, 700);
     for (int32_t p = 0; p < 700; p += 23) expect_exact(problem, p, row_of(problem, out, p));
   }
@@ -278,7 +176,7 @@ TEST(Attention, GivesTheSameBitsWhetherPagesBehindTheWindowWereFreed) {
     PagedSequence sequence(shape_of(1, 64), 700);
     sequence.store_random(*set, 18);
     sequence.view().window = 150;
-    const Problem problem(sequence, 3, 19);
+    const AttentionProblem problem(sequence, 3, 19);
     const std::vector<float> kept = problem.run(*set, 600, 20);
 
     // The oldest query sees positions from 451 on: pages 0 to 6 are behind it.
@@ -298,8 +196,8 @@ TEST(Attention, NeverSeesWhatLiesInUnfilledSlots) {
       PagedSequence dirty(shape_of(1, 64, element, element), 100, 0xFF);  // NaN
       clean.store_random(*set, 20);
       dirty.store_random(*set, 20);
-      const Problem on_clean(clean, 2, 21);
-      const Problem on_dirty(dirty, 2, 21);
+      const AttentionProblem on_clean(clean, 2, 21);
+      const AttentionProblem on_dirty(dirty, 2, 21);
       EXPECT_TRUE(same_bits(on_clean.run(*set, 99, 1), on_dirty.run(*set, 99, 1)));
       EXPECT_TRUE(same_bits(on_clean.run(*set, 60, 40), on_dirty.run(*set, 60, 40)));
     }
@@ -310,7 +208,7 @@ TEST(Attention, NeverSeesSlotsReservedForLaterTokens) {
   const KernelSet& set = *available_sets().back();
   PagedSequence longer(shape_of(1, 64), 640);
   longer.store_random(set, 22);
-  const Problem problem(longer, 3, 23);
+  const AttentionProblem problem(longer, 3, 23);
   const std::vector<float> with_future = problem.run(set, 130, 10);
 
   longer.pages().resize(3);
@@ -347,7 +245,7 @@ TEST(Attention, ReadsPagesThatStartAndEndInTheMiddle) {
                            .kv_stride = 32};
     set->store_kv(args, 0, 178);
 
-    const Problem problem(sequence, 2, 26);
+    const AttentionProblem problem(sequence, 2, 26);
     for (const int32_t window : {0, 50}) {
       sequence.view().window = window;
       const std::vector<float> out = problem.run(*set, 0, 178);
@@ -368,7 +266,7 @@ TEST(Attention, GivesTheSameZeroWhereAnUnderflowMeetsInvisibleSlots) {
     for (const int32_t tiny : {0, 513}) std::fill_n(v.begin() + tiny * 8, 8, -1e-45f);
     std::fill_n(v.begin() + 514 * 8, 8, 1.0f);
     sequence.store(*set, k, v);
-    Problem problem(sequence, 1, 30);
+    AttentionProblem problem(sequence, 1, 30);
     std::fill(problem.q.begin(), problem.q.end(), std::sqrt(8.0f));
     EXPECT_TRUE(
         same_bits(problem.run(*set, 513, 1), row_of(problem, problem.run(*set, 513, 2), 0)));
@@ -380,7 +278,7 @@ TEST(AttentionSplit, CoversItsOwn256PositionsOnly) {
     SCOPED_TRACE(set->name);
     PagedSequence sequence(shape_of(1, 8), 600);
     sequence.store_random(*set, 31);
-    const Problem problem(sequence, 1, 32);
+    const AttentionProblem problem(sequence, 1, 32);
     std::vector<float> out(8);
     for (int32_t split = 0; split < 4; ++split) {
       std::vector<float> partial(static_cast<size_t>(attention_partial_floats(8)));
@@ -407,7 +305,7 @@ TEST(Attention, StaysExactWhenScoresAreFarApart) {
     const std::vector<float> k = random_floats(600 * 64, 27, 30.0f);
     const std::vector<float> v = random_floats(600 * 64, 28);
     sequence.store(*set, k, v);
-    const Problem problem(sequence, 1, 29);
+    const AttentionProblem problem(sequence, 1, 29);
     const std::vector<float> out = problem.run(*set, 590, 10);
     for (int32_t row = 0; row < 10; ++row) {
       for (const float number : row_of(problem, out, row)) ASSERT_TRUE(std::isfinite(number));

@@ -27,7 +27,15 @@ class PagedSequence {
   void store_random(const KernelSet& set, uint32_t seed);
   void store(const KernelSet& set, std::span<const float> k, std::span<const float> v);
 
-  /// What a page holds, as the kernels read it.
+  /// Seals every full page but the one at position 0 with `set`. Requires a lossy shape.
+  void seal(const KernelSet& set);
+
+  /// What a query at `reader` reads at `position` by the rule of positions, decoded without the
+  /// kernels.
+  float key_for(int32_t reader, int32_t kv_head, int32_t position, int32_t dim) const;
+  float value_for(int32_t reader, int32_t kv_head, int32_t position, int32_t dim) const;
+
+  /// What an open page holds, as the kernels read it.
   float key(int32_t kv_head, int32_t position, int32_t dim) const;
   float value(int32_t kv_head, int32_t position, int32_t dim) const;
 
@@ -37,14 +45,17 @@ class PagedSequence {
   /// Call after a change of pages().
   void refresh() { view_.pages = pages_; }
   std::span<const std::byte> bytes() const { return {memory_.data(), memory_.size()}; }
+  std::span<const std::byte> sealed_bytes() const { return {sealed_.data(), sealed_.size()}; }
   int64_t row_floats() const { return int64_t{view_.shape.num_kv_heads} * view_.shape.head_dim; }
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
   const PageSpan& page_of(int32_t position) const;
+  bool reads_sealed(int32_t reader, int32_t position) const;
 
   int32_t num_tokens_;
   HugeBuffer memory_;
+  HugeBuffer sealed_;
   std::vector<PageSpan> pages_;
   PagedKvView view_;
 };

@@ -34,11 +34,36 @@ struct SlotRange {
   int end;
 };
 
+/// What a query sees of a page: two ranges, the second empty unless they are apart.
+struct VisibleSlots {
+  SlotRange first;
+  SlotRange second;
+};
+
+/// The union of a range and a later one.
+QUIRE_ALWAYS_INLINE VisibleSlots joined(SlotRange a, SlotRange b) {
+  if (a.begin >= a.end) return {b, {0, 0}};
+  if (b.begin >= b.end) return {a, {0, 0}};
+  if (b.begin > a.end) return {a, b};
+  return {{a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end}, {0, 0}};
+}
+
+QUIRE_ALWAYS_INLINE SlotRange hull(const VisibleSlots& v) {
+  return v.second.begin < v.second.end ? SlotRange{v.first.begin, v.second.end} : v.first;
+}
+
+QUIRE_ALWAYS_INLINE bool is_whole_page(const VisibleSlots& v) {
+  return v.first.begin <= 0 && v.first.end >= kPageSlots;
+}
+
 /// Makes the scores of all other slots of a page -inf.
-static void hide_slots_outside(SlotRange visible, float* scores) {
+static void hide_slots_outside(const VisibleSlots& visible, float* scores) {
   for (int i = 0; i < kPageSlots; i += 16) {
-    const Mask16 seen = lanes_between(visible.begin - i, visible.end - i);
-    store(scores + i, select(seen, load(scores + i), broadcast(-INFINITY)));
+    const Mask16 first = lanes_between(visible.first.begin - i, visible.first.end - i);
+    const Mask16 second = lanes_between(visible.second.begin - i, visible.second.end - i);
+    const F32x16 score = load(scores + i);
+    const F32x16 hidden = broadcast(-INFINITY);
+    store(scores + i, select(first, score, select(second, score, hidden)));
   }
 }
 

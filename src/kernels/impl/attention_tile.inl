@@ -20,9 +20,11 @@ constexpr int tile_vectors(int rows) {
 
 /// What the sums start from.
 enum class Start : uint8_t {
-  kZero,    // nothing
-  kKeep,    // acc
-  kScaled,  // acc * scale[row]
+  kZero,        // nothing
+  kKeep,        // acc
+  kScaled,      // acc * scale[row]
+  kBias,        // bias[row]
+  kScaledBias,  // acc * scale[row] + bias[row]
 };
 
 template <class E>
@@ -31,13 +33,14 @@ struct Product {
   int64_t x_stride;
   const typename E::Stored* m;      // [k_count, m_stride]
   const typename E::Stored* ahead;  // where to prefetch: as m, in the page that follows
-  int64_t m_stride;
+  int64_t m_stride;                 // in Stored
   int64_t k_count;
   int64_t columns;  // a multiple of 16
   float* acc;       // [rows, acc_stride]
   int64_t acc_stride;
   Start start;
   const float* scale = nullptr;  // [rows]
+  const float* bias = nullptr;   // [rows]
 };
 
 template <class E>
@@ -49,6 +52,10 @@ QUIRE_ALWAYS_INLINE F32x16 starting_sum(const Product<E>& p, int64_t row, const 
       return load(acc);
     case Start::kScaled:
       return load(acc) * broadcast(p.scale[row]);
+    case Start::kBias:
+      return broadcast(p.bias[row]);
+    case Start::kScaledBias:
+      return load(acc) * broadcast(p.scale[row]) + broadcast(p.bias[row]);
   }
   return zero();
 }
@@ -58,8 +65,8 @@ template <class E, int R, int V>
 static void multiply_tile(const Product<E>& p, int64_t row, int64_t column) {
   const float* x = p.x + row * p.x_stride;
   const int64_t x_stride = p.x_stride;
-  const typename E::Stored* m = p.m + column;
-  const typename E::Stored* ahead = p.ahead + column;
+  const typename E::Stored* m = p.m + E::stored(column);
+  const typename E::Stored* ahead = p.ahead + E::stored(column);
   float* acc = p.acc + row * p.acc_stride + column;
 
   F32x16 sums[R][V];
@@ -69,12 +76,15 @@ static void multiply_tile(const Product<E>& p, int64_t row, int64_t column) {
     }
   }
   for (int64_t k = 0; k < p.k_count; ++k) {
-    // 16-bit pages are read straight from memory; floats are mostly scratch in the L1 cache.
-    if constexpr (sizeof(typename E::Stored) == 2) {
-      for (int v = 0; v < V; v += 2) prefetch(ahead + k * p.m_stride + 16 * v);
+    // Pages are read straight from memory; floats are mostly scratch in the L1 cache.
+    if constexpr (E::kBits <= 16) {
+      constexpr int kVectorsPerLine = 32 / E::kBits;
+      for (int v = 0; v < V; v += kVectorsPerLine) {
+        prefetch(ahead + k * p.m_stride + E::stored(16 * v));
+      }
     }
     for (int v = 0; v < V; ++v) {
-      const F32x16 column_v = E::load16(m + k * p.m_stride + 16 * v);
+      const F32x16 column_v = E::load16(m + k * p.m_stride + E::stored(16 * v));
       const float* factors = reread(x + k);
       for (int r = 0; r < R; ++r) {
         sums[r][v] = fma(broadcast(factors[r * x_stride]), column_v, sums[r][v]);

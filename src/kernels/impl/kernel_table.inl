@@ -31,6 +31,7 @@ constexpr KernelSet kKernels = {
     .soft_cap = soft_cap,
     .softmax = softmax,
     .store_kv = store_kv,
+    .seal_kv = seal_kv,
     .attention = attention,
     .attention_split = attention_split,
     .attention_merge = attention_merge,

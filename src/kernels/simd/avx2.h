@@ -12,6 +12,9 @@ namespace quire::kernels::avx2 {
 
 inline constexpr int kRegisters = 16;
 
+using Unaligned16 __attribute__((aligned(1), may_alias)) = int16_t;
+using Unaligned32 __attribute__((aligned(1), may_alias)) = int32_t;
+
 struct F32x16 {
   __m256 lo, hi;
 };
@@ -176,6 +179,54 @@ QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
   const __m128i bytes =
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+/// Integer-valued floats in [0, 255] to bytes.
+QUIRE_ALWAYS_INLINE void store_uint8(uint8_t* p, F32x16 a) {
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)), 0xD8);
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+/// Sixteen codes to floats; packings as kv_code_bytes() says.
+QUIRE_ALWAYS_INLINE F32x16 bytes_to_float(__m128i bytes) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
+}
+QUIRE_ALWAYS_INLINE __m128i nibbles(const uint8_t* p) {
+  const __m128i packed = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m128i both = _mm_unpacklo_epi64(packed, _mm_srli_epi16(packed, 4));
+  return _mm_and_si128(both, _mm_set1_epi8(15));
+}
+QUIRE_ALWAYS_INLINE __m128i bit_pairs(const uint8_t* p) {
+  const __m128i packed = _mm_set1_epi32(*reinterpret_cast<const Unaligned32*>(p));
+  const __m128i shifted = _mm_srlv_epi32(packed, _mm_setr_epi32(0, 2, 4, 6));
+  return _mm_and_si128(shifted, _mm_set1_epi8(3));
+}
+/// 0 or -1 a byte.
+QUIRE_ALWAYS_INLINE __m128i single_bits(const uint8_t* p) {
+  const __m128i word = _mm_set1_epi16(*reinterpret_cast<const Unaligned16*>(p));
+  const __m128i spread =
+      _mm_shuffle_epi8(word, _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
+  const __m128i mask = _mm_set1_epi64x(static_cast<int64_t>(0x8040201008040201u));
+  return _mm_cmpeq_epi8(_mm_and_si128(spread, mask), mask);
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes8(const uint8_t* p) {
+  return bytes_to_float(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes6(const uint8_t* p) {
+  const __m128i upper = _mm_slli_epi16(bit_pairs(p + 8), 4);
+  return bytes_to_float(_mm_or_si128(nibbles(p), upper));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes4(const uint8_t* p) {
+  return bytes_to_float(nibbles(p));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes3(const uint8_t* p) {
+  const __m128i upper = _mm_and_si128(single_bits(p + 4), _mm_set1_epi8(4));
+  return bytes_to_float(_mm_or_si128(bit_pairs(p), upper));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes2(const uint8_t* p) {
+  return bytes_to_float(bit_pairs(p));
 }
 /// The same pointer, behind which the compiler must load anew: 16 registers are too few to keep
 /// what it could keep, and it would spill sums instead.

@@ -12,6 +12,9 @@ namespace quire::kernels::avx512 {
 
 inline constexpr int kRegisters = 64;  // 32 registers of 16 lanes
 
+using Unaligned16 __attribute__((aligned(1), may_alias)) = int16_t;
+using Unaligned32 __attribute__((aligned(1), may_alias)) = int32_t;
+
 struct F32x16 {
   __m512 v;
 };
@@ -145,6 +148,49 @@ QUIRE_ALWAYS_INLINE void store_bfloat(uint16_t* p, F32x16 a) {
 /// Integer-valued floats in [-128, 127] to bytes.
 QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
+}
+/// Integer-valued floats in [0, 255] to bytes.
+QUIRE_ALWAYS_INLINE void store_uint8(uint8_t* p, F32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
+}
+/// Sixteen codes to floats; packings as kv_code_bytes() says.
+QUIRE_ALWAYS_INLINE F32x16 bytes_to_float(__m128i bytes) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
+}
+QUIRE_ALWAYS_INLINE __m128i nibbles(const uint8_t* p) {
+  const __m128i packed = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m128i both = _mm_unpacklo_epi64(packed, _mm_srli_epi16(packed, 4));
+  return _mm_and_si128(both, _mm_set1_epi8(15));
+}
+QUIRE_ALWAYS_INLINE __m128i bit_pairs(const uint8_t* p) {
+  const __m128i packed = _mm_set1_epi32(*reinterpret_cast<const Unaligned32*>(p));
+  const __m128i shifted = _mm_srlv_epi32(packed, _mm_setr_epi32(0, 2, 4, 6));
+  return _mm_and_si128(shifted, _mm_set1_epi8(3));
+}
+/// 0 or -1 a byte.
+QUIRE_ALWAYS_INLINE __m128i single_bits(const uint8_t* p) {
+  const __m128i word = _mm_set1_epi16(*reinterpret_cast<const Unaligned16*>(p));
+  const __m128i spread =
+      _mm_shuffle_epi8(word, _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
+  const __m128i mask = _mm_set1_epi64x(static_cast<int64_t>(0x8040201008040201u));
+  return _mm_cmpeq_epi8(_mm_and_si128(spread, mask), mask);
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes8(const uint8_t* p) {
+  return bytes_to_float(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes6(const uint8_t* p) {
+  const __m128i upper = _mm_slli_epi16(bit_pairs(p + 8), 4);
+  return bytes_to_float(_mm_or_si128(nibbles(p), upper));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes4(const uint8_t* p) {
+  return bytes_to_float(nibbles(p));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes3(const uint8_t* p) {
+  const __m128i upper = _mm_and_si128(single_bits(p + 4), _mm_set1_epi8(4));
+  return bytes_to_float(_mm_or_si128(bit_pairs(p), upper));
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes2(const uint8_t* p) {
+  return bytes_to_float(bit_pairs(p));
 }
 /// Where registers are scarce: see avx2.h.
 QUIRE_ALWAYS_INLINE const float* reread(const float* p) {

@@ -197,6 +197,45 @@ QUIRE_ALWAYS_INLINE void store_bfloat(uint16_t* p, F32x16 a) {
 QUIRE_ALWAYS_INLINE void store_int8(int8_t* p, F32x16 a) {
   QUIRE_LANES p[i] = static_cast<int8_t>(a.lane[i]);
 }
+/// Integer-valued floats in [0, 255] to bytes.
+QUIRE_ALWAYS_INLINE void store_uint8(uint8_t* p, F32x16 a) {
+  QUIRE_LANES p[i] = static_cast<uint8_t>(a.lane[i]);
+}
+/// Sixteen codes to floats; packings as kv_code_bytes() says.
+QUIRE_ALWAYS_INLINE int nibble(const uint8_t* p, int i) {
+  return p[i % 8] >> (i < 8 ? 0 : 4) & 15;
+}
+QUIRE_ALWAYS_INLINE int bit_pair(const uint8_t* p, int i) {
+  return p[i % 4] >> (2 * (i / 4)) & 3;
+}
+QUIRE_ALWAYS_INLINE int single_bit(const uint8_t* p, int i) {
+  return p[i / 8] >> (i % 8) & 1;
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes8(const uint8_t* p) {
+  F32x16 r;
+  QUIRE_LANES r.lane[i] = p[i];
+  return r;
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes6(const uint8_t* p) {
+  F32x16 r;
+  QUIRE_LANES r.lane[i] = static_cast<float>(nibble(p, i) | bit_pair(p + 8, i) << 4);
+  return r;
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes4(const uint8_t* p) {
+  F32x16 r;
+  QUIRE_LANES r.lane[i] = static_cast<float>(nibble(p, i));
+  return r;
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes3(const uint8_t* p) {
+  F32x16 r;
+  QUIRE_LANES r.lane[i] = static_cast<float>(bit_pair(p, i) | single_bit(p + 4, i) << 2);
+  return r;
+}
+QUIRE_ALWAYS_INLINE F32x16 load_codes2(const uint8_t* p) {
+  F32x16 r;
+  QUIRE_LANES r.lane[i] = static_cast<float>(bit_pair(p, i));
+  return r;
+}
 /// Where registers are scarce: see avx2.h.
 QUIRE_ALWAYS_INLINE const float* reread(const float* p) {
   return p;
