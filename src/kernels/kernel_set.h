@@ -85,7 +85,6 @@ struct SealKvArgs {
   int32_t layer;  // index within the group
   int32_t page;   // index in kv->pages
 };
-inline constexpr int32_t kMaxSealedHeadDim = 1024;
 
 /// out = softmax(cap(scale * q K^T)) V for consecutive positions of one sequence, the KV rows of
 /// which are in the pages already; cap(x) = soft_cap * tanh(x / soft_cap), or x where soft_cap is

@@ -30,6 +30,8 @@
 namespace quire::kernels {
 
 inline constexpr int32_t kPageSlots = 64;
+/// Wider heads are not sealed.
+inline constexpr int32_t kMaxSealedHeadDim = 1024;
 
 /// How rows of K and V are kept.
 enum class KvElement : uint8_t { F32, F16, BF16 };
@@ -141,7 +143,7 @@ struct PageSpan {
       nullptr;  // [page_bytes], 64-byte aligned; null once only the sealed form is left
   std::byte* sealed = nullptr;  // [sealed_page_bytes]; null without a lossy codec, for the page at
                                 // position 0, and while the page is not full
-  int32_t stored_base = 0;  // keys are rotated for position stored_base + s
+  int32_t stored_base = 0;      // keys are rotated for position stored_base + s
   int32_t logical_base = 0;
   int16_t begin = 0;
   int16_t end = 0;

@@ -18,7 +18,11 @@ constexpr std::array kSpellings = {
     Spelling{"f32", Codec::F32},     Spelling{"fp32", Codec::F32},
     Spelling{"float32", Codec::F32}, Spelling{"f16", Codec::F16},
     Spelling{"fp16", Codec::F16},    Spelling{"float16", Codec::F16},
-    Spelling{"bf16", Codec::BF16},   Spelling{"bfloat16", Codec::BF16}};
+    Spelling{"bf16", Codec::BF16},   Spelling{"bfloat16", Codec::BF16},
+    Spelling{"q8", Codec::Q8},       Spelling{"q8_0", Codec::Q8},
+    Spelling{"q6", Codec::Q6},       Spelling{"q4", Codec::Q4},
+    Spelling{"q4_0", Codec::Q4},     Spelling{"q3", Codec::Q3},
+    Spelling{"q2", Codec::Q2}};
 
 }  // namespace
 
@@ -26,11 +30,12 @@ int64_t element_bytes(Codec codec) {
   return kernels::kv_element_bytes(kernel_element(codec));
 }
 
+bool is_lossless(Codec codec) {
+  return kernel_code(codec) == kernels::KvCode::kNone;
+}
+
 bool is_lossless(KvCodecs codecs) {
-  const auto keeps_rows = [](Codec codec) {
-    return codec == Codec::F32 || codec == Codec::F16 || codec == Codec::BF16;
-  };
-  return keeps_rows(codecs.k) && keeps_rows(codecs.v);
+  return is_lossless(codecs.k) && is_lossless(codecs.v);
 }
 
 std::string_view name(Codec codec) {
@@ -41,6 +46,16 @@ std::string_view name(Codec codec) {
       return "f16";
     case Codec::BF16:
       return "bf16";
+    case Codec::Q8:
+      return "q8";
+    case Codec::Q6:
+      return "q6";
+    case Codec::Q4:
+      return "q4";
+    case Codec::Q3:
+      return "q3";
+    case Codec::Q2:
+      return "q2";
   }
   QUIRE_CHECK(false, "a codec outside its enumeration");
 }
@@ -72,10 +87,29 @@ kernels::KvElement kernel_element(Codec codec) {
   switch (codec) {
     case Codec::F32:
       return kernels::KvElement::F32;
-    case Codec::F16:
-      return kernels::KvElement::F16;
     case Codec::BF16:
       return kernels::KvElement::BF16;
+    default:
+      return kernels::KvElement::F16;
+  }
+}
+
+kernels::KvCode kernel_code(Codec codec) {
+  switch (codec) {
+    case Codec::F32:
+    case Codec::F16:
+    case Codec::BF16:
+      return kernels::KvCode::kNone;
+    case Codec::Q8:
+      return kernels::KvCode::kQ8;
+    case Codec::Q6:
+      return kernels::KvCode::kQ6;
+    case Codec::Q4:
+      return kernels::KvCode::kQ4;
+    case Codec::Q3:
+      return kernels::KvCode::kQ3;
+    case Codec::Q2:
+      return kernels::KvCode::kQ2;
   }
   QUIRE_CHECK(false, "a codec outside its enumeration");
 }

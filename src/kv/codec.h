@@ -1,7 +1,9 @@
 // codec.h: how keys and values are stored in a page, and what an element costs.
 //
-// K and V have a codec each. Only sizes and names live here: conversion happens in the kernels that
-// read and write pages. All functions are pure and may be called from any thread.
+// K and V have a codec each. Lossless ones keep rows as they are; a lossy one keeps a page open in
+// f16 while it fills and seals it into codes of so many bits, K per channel of the page, V per
+// token (layout and formulas: kernels/paged_kv_view.h). Only names live here: conversion happens in
+// the kernels that read and write pages. All functions are pure and may be called from any thread.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,7 +14,7 @@
 
 namespace quire::kv {
 
-enum class Codec : uint8_t { F32, F16, BF16 };
+enum class Codec : uint8_t { F32, F16, BF16, Q8, Q6, Q4, Q3, Q2 };
 
 /// The pair that a cache is made with.
 struct KvCodecs {
@@ -21,25 +23,31 @@ struct KvCodecs {
   friend bool operator==(const KvCodecs&, const KvCodecs&) = default;
 };
 
+/// Bytes of a number in an open page.
 [[nodiscard]] int64_t element_bytes(Codec codec);
 
-/// Whether each row is kept by itself, so that a page may be shared up to any of its tokens. Pages
-/// of other codecs are encoded as a whole and shared as a whole.
+/// Whether pages are never sealed: every query reads the rows as they were written, and a page may
+/// be shared up to any of its tokens. Other codecs encode a page as a whole, and share it as a
+/// whole.
+[[nodiscard]] bool is_lossless(Codec codec);
 [[nodiscard]] bool is_lossless(KvCodecs codecs);
 
-/// "f32", "f16", "bf16".
+/// "f32", "f16", "bf16", "q8", "q6", "q4", "q3", "q2".
 [[nodiscard]] std::string_view name(Codec codec);
 
-/// By our name or by the spellings of llama-server and Ollama ("fp16", "float32", any case).
+/// By our name or by the spellings of llama-server and Ollama ("fp16", "float32",
+/// "q8_0", "q4_0", any case).
 [[nodiscard]] std::optional<Codec> codec_from_name(std::string_view name);
 
-/// "f16" when K and V agree, else "f32/bf16": K first.
+/// "f16" when K and V agree, else "q6/q4": K first.
 [[nodiscard]] std::string name(KvCodecs codecs);
 
 /// What name(KvCodecs) prints, and the same with the spellings above.
 [[nodiscard]] std::optional<KvCodecs> codecs_from_name(std::string_view name);
 
-/// The element that the kernels read and write in such a page.
+/// The number that the kernels read and write in an open page.
 [[nodiscard]] kernels::KvElement kernel_element(Codec codec);
+/// The code of a sealed page; kNone for lossless codecs.
+[[nodiscard]] kernels::KvCode kernel_code(Codec codec);
 
 }  // namespace quire::kv

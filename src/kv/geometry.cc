@@ -29,9 +29,11 @@ std::string with_commas(int64_t value) {
 /// Bytes of one layer's row pair, or nothing when a number is not positive or the product is
 /// absurd.
 std::optional<int64_t> row_bytes(const LayerKv& layer, KvCodecs codecs) {
-  if (layer.num_kv_heads <= 0 || layer.head_dim <= 0 || layer.window_tokens < 0) {
+  if (layer.num_kv_heads <= 0 || layer.head_dim <= 0 || layer.window_tokens < 0 ||
+      layer.sink_tokens < 0 || (layer.sink_tokens > 0 && layer.window_tokens == 0)) {
     return std::nullopt;
   }
+  if (!is_lossless(codecs) && layer.head_dim > kernels::kMaxSealedHeadDim) return std::nullopt;
   const auto elements = checked_mul<int64_t>(layer.num_kv_heads, layer.head_dim);
   const auto bytes =
       checked_mul<int64_t>(*elements, element_bytes(codecs.k) + element_bytes(codecs.v));
@@ -48,7 +50,7 @@ Error bad_layer(size_t index, const LayerKv& layer) {
 
 bool belongs_to(const LayerKv& layer, const LayerGroup& group) {
   return layer.num_kv_heads == group.num_kv_heads && layer.head_dim == group.head_dim &&
-         layer.window_tokens == group.window_tokens;
+         layer.window_tokens == group.window_tokens && layer.sink_tokens == group.sink_tokens;
 }
 
 void check_tokens(int64_t tokens) {
@@ -58,11 +60,22 @@ void check_tokens(int64_t tokens) {
 
 /// "30 layers x 3 kv heads x 64 dims x (2 K + 2 V) bytes", and "x 512 tokens" for a window.
 std::string formula_term(const LayerGroup& group) {
-  const std::string row = fmt::format("{} layers x {} kv heads x {} dims x ({} K + {} V) bytes",
-                                      group.num_layers(), group.num_kv_heads, group.head_dim,
-                                      element_bytes(group.codecs.k), element_bytes(group.codecs.v));
+  const kernels::KvGroupShape shape = group.shape();
+  const std::string row =
+      group.is_lossless()
+          ? fmt::format("{} layers x {} kv heads x {} dims x ({} K + {} V) bytes",
+                        group.num_layers(), group.num_kv_heads, group.head_dim,
+                        element_bytes(group.codecs.k), element_bytes(group.codecs.v))
+          : fmt::format("{} layers x {} kv heads x ({} K + {} V) bytes a sealed page / {} tokens",
+                        group.num_layers(), group.num_kv_heads,
+                        with_commas(shape.sealed_key_plane_bytes()),
+                        with_commas(shape.sealed_value_plane_bytes()), kPageTokens);
   if (!group.is_window()) return row;
-  return row + fmt::format(" x {} window tokens", with_commas(group.window_tokens));
+  if (group.sink_tokens == 0) {
+    return row + fmt::format(" x {} window tokens", with_commas(group.window_tokens));
+  }
+  return row + fmt::format(" x ({} window + {} sink) tokens", with_commas(group.window_tokens),
+                           with_commas(group.sink_tokens));
 }
 
 /// The terms of all global or all window groups, joined and summed; empty without such a group.
@@ -79,13 +92,25 @@ std::string formula_sum(const std::vector<LayerGroup>& groups, bool windows, int
 
 }  // namespace
 
-int64_t LayerGroup::bytes_per_token() const {
+int64_t LayerGroup::row_bytes() const {
   return int64_t{num_layers()} * num_kv_heads * head_dim *
          (element_bytes(codecs.k) + element_bytes(codecs.v));
 }
 
+int64_t LayerGroup::bytes_per_token() const {
+  return is_lossless() ? row_bytes() : divide_up(sealed_payload_bytes(), kPageTokens);
+}
+
 int64_t LayerGroup::page_bytes() const {
-  return divide_up(bytes_per_token() * kPageTokens, kPageAlignment) * kPageAlignment;
+  return divide_up(row_bytes() * kPageTokens, kPageAlignment) * kPageAlignment;
+}
+
+int64_t LayerGroup::sealed_payload_bytes() const {
+  return is_lossless() ? 0 : shape().sealed_page_bytes();
+}
+
+int64_t LayerGroup::sealed_page_bytes() const {
+  return divide_up(sealed_payload_bytes(), kPageAlignment) * kPageAlignment;
 }
 
 kernels::KvGroupShape LayerGroup::shape() const {
@@ -93,11 +118,25 @@ kernels::KvGroupShape LayerGroup::shape() const {
           .num_kv_heads = num_kv_heads,
           .head_dim = head_dim,
           .key = kernel_element(codecs.k),
-          .value = kernel_element(codecs.v)};
+          .value = kernel_element(codecs.v),
+          .key_code = kernel_code(codecs.k),
+          .value_code = kernel_code(codecs.v)};
 }
 
 int64_t LayerGroup::used_tokens(int64_t tokens) const {
-  return tokens - first_kept(tokens);
+  const int64_t first = first_kept(tokens);
+  return tokens - first + std::min<int64_t>(sink_tokens, first);
+}
+
+int64_t LayerGroup::used_bytes(int64_t tokens) const {
+  if (is_lossless()) return used_tokens(tokens) * row_bytes();
+  const int64_t page0_rows = keeps_page_0(tokens) ? std::min(tokens, kPageTokens) : 0;
+  const int64_t last_rows = tokens > kPageTokens ? tokens % kPageTokens : 0;
+  return sealed_pages(tokens) * sealed_payload_bytes() + (page0_rows + last_rows) * row_bytes();
+}
+
+bool LayerGroup::keeps_page_0(int64_t tokens) const {
+  return tokens > 0 && (sink_tokens > 0 || first_kept(tokens) < kPageTokens);
 }
 
 int64_t LayerGroup::first_kept(int64_t tokens) const {
@@ -109,7 +148,20 @@ int64_t LayerGroup::first_needed(int64_t tokens) const {
 }
 
 int64_t LayerGroup::held_pages(int64_t tokens) const {
-  return divide_up(tokens, kPageTokens) - first_kept(tokens) / kPageTokens;
+  const int64_t first_dropped = divide_up(sink_tokens, kPageTokens);
+  const int64_t dropped = std::max<int64_t>(0, first_kept(tokens) / kPageTokens - first_dropped);
+  return divide_up(tokens, kPageTokens) - dropped;
+}
+
+int64_t LayerGroup::open_pages(int64_t tokens) const {
+  if (is_lossless()) return held_pages(tokens);
+  return (keeps_page_0(tokens) ? 1 : 0) + (tokens > kPageTokens ? 1 : 0);
+}
+
+int64_t LayerGroup::sealed_pages(int64_t tokens) const {
+  if (is_lossless()) return 0;
+  const int64_t filling = tokens > kPageTokens && tokens % kPageTokens > 0 ? 1 : 0;
+  return held_pages(tokens) - (keeps_page_0(tokens) ? 1 : 0) - filling;
 }
 
 int64_t LayerGroup::peak_pages(int64_t max_tokens, int64_t chunk_tokens) const {
@@ -118,7 +170,22 @@ int64_t LayerGroup::peak_pages(int64_t max_tokens, int64_t chunk_tokens) const {
   // Before a chunk is committed, the window before it and the whole chunk are held: the worst run
   // of that many tokens starts in the last slot of a page.
   const int64_t run = window_tokens + std::max<int64_t>(1, chunk_tokens);
-  return std::min(all, (run - 2) / kPageTokens + 2);
+  return std::min(all, (run - 2) / kPageTokens + 2 + divide_up(sink_tokens, kPageTokens));
+}
+
+int64_t LayerGroup::peak_open_pages(int64_t max_tokens, int64_t chunk_tokens) const {
+  const int64_t most = peak_pages(max_tokens, chunk_tokens);
+  if (is_lossless()) return most;
+  // Page 0; the full page before a chunk that starts with a page, or the one that it starts in; and
+  // those that it fills.
+  const int64_t chunk = std::max<int64_t>(1, chunk_tokens);
+  return std::min(most, 2 + divide_up(chunk, kPageTokens));
+}
+
+int64_t LayerGroup::peak_sealed_pages(int64_t max_tokens, int64_t chunk_tokens) const {
+  if (is_lossless()) return 0;
+  return std::min(peak_pages(max_tokens, chunk_tokens),
+                  std::max<int64_t>(0, max_tokens / kPageTokens - 1));
 }
 
 Result<KvGeometry> KvGeometry::create(std::span<const LayerKv> layers, KvCodecs codecs) {
@@ -140,6 +207,7 @@ Result<KvGeometry> KvGeometry::create(std::span<const LayerKv> layers, KvCodecs 
                         .num_kv_heads = layers[i].num_kv_heads,
                         .head_dim = layers[i].head_dim,
                         .window_tokens = layers[i].window_tokens,
+                        .sink_tokens = layers[i].sink_tokens,
                         .codecs = codecs});
       group = std::prev(groups.end());
     }
@@ -167,7 +235,8 @@ int64_t KvGeometry::bytes_per_token() const {
 int64_t KvGeometry::fixed_bytes() const {
   int64_t bytes = 0;
   for (const LayerGroup& group : groups_) {
-    if (group.is_window()) bytes += group.bytes_per_token() * group.window_tokens;
+    if (!group.is_window()) continue;
+    bytes += group.bytes_per_token() * (int64_t{group.window_tokens} + group.sink_tokens);
   }
   return bytes;
 }
@@ -175,16 +244,17 @@ int64_t KvGeometry::fixed_bytes() const {
 int64_t KvGeometry::used_bytes(int64_t tokens) const {
   check_tokens(tokens);
   int64_t bytes = 0;
-  for (const LayerGroup& group : groups_) {
-    bytes += group.bytes_per_token() * group.used_tokens(tokens);
-  }
+  for (const LayerGroup& group : groups_) bytes += group.used_bytes(tokens);
   return bytes;
 }
 
 int64_t KvGeometry::held_bytes(int64_t tokens) const {
   check_tokens(tokens);
   int64_t bytes = 0;
-  for (const LayerGroup& group : groups_) bytes += group.page_bytes() * group.held_pages(tokens);
+  for (const LayerGroup& group : groups_) {
+    bytes += group.page_bytes() * group.open_pages(tokens) +
+             group.sealed_page_bytes() * group.sealed_pages(tokens);
+  }
   return bytes;
 }
 
@@ -193,7 +263,8 @@ int64_t KvGeometry::peak_bytes(int64_t max_tokens, int64_t chunk_tokens) const {
   check_tokens(chunk_tokens);
   int64_t bytes = 0;
   for (const LayerGroup& group : groups_) {
-    bytes += group.page_bytes() * group.peak_pages(max_tokens, chunk_tokens);
+    bytes += group.page_bytes() * group.peak_open_pages(max_tokens, chunk_tokens) +
+             group.sealed_page_bytes() * group.peak_sealed_pages(max_tokens, chunk_tokens);
   }
   return bytes;
 }

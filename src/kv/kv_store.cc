@@ -10,33 +10,72 @@
 namespace quire::kv {
 namespace {
 
-/// Rows of the sequence that the table still holds among those it has to keep.
-int64_t used_tokens(const LayerGroup& group, const PageTable& table, int64_t length) {
-  const int64_t first = table.empty() ? length : table.first_position();
-  return length - std::max(first, group.first_kept(length));
+/// Whether the table reaches the sequence's end. After a rollback a short window may have left
+/// nothing right before it.
+bool reaches(const PageTable& table, int64_t length) {
+  return !table.empty() && table.end_position() >= length;
 }
 
 /// Where the table's next page will start. A window of one token may have left nothing behind; its
 /// next page then starts in the middle, so that pages stay anchored at position 0.
 int64_t pages_end(const PageTable& table, int64_t length) {
-  if (table.empty()) return length - length % kPageTokens;
+  if (!reaches(table, length)) return length - length % kPageTokens;
   return table.end_position() + table.room();
+}
+
+/// Whether a sequence that fills this page gives it a sealed form.
+bool is_sealable(const PageTableEntry& entry) {
+  return entry.logical_base > 0 && entry.end == kPageTokens;
 }
 
 /// Grows the table over `end`, first in the last page and then in the fresh ones.
 void grow(PageTable& table, int64_t length, int64_t end, std::vector<PageRef> fresh) {
   int64_t base = pages_end(table, length);
-  int64_t begin = table.empty() ? length : base;
-  if (!table.empty()) table.extend_to(std::min(end, base));
+  int64_t begin = base;
+  if (reaches(table, length)) {
+    table.extend_to(std::min(end, base));
+  } else {
+    begin = length;
+  }
   for (PageRef& page : fresh) {
     const auto position = static_cast<int32_t>(base);
-    table.append({.page = std::move(page),
-                  .stored_base = position,
-                  .logical_base = position,
-                  .begin = static_cast<int16_t>(begin - base),
-                  .end = static_cast<int16_t>(std::min(kPageTokens, end - base))});
+    PageTableEntry entry{.page = std::move(page),
+                         .stored_base = position,
+                         .logical_base = position,
+                         .begin = static_cast<int16_t>(begin - base),
+                         .end = static_cast<int16_t>(std::min(kPageTokens, end - base))};
+    if (begin == length) {
+      table.append_behind_break(std::move(entry));
+    } else {
+      table.append(std::move(entry));
+    }
     base += kPageTokens;
     begin = base;
+  }
+}
+
+/// Gives the pages that are full now their sealed forms.
+void add_sealed(PageTable& table, std::vector<PageRef> sealed) {
+  size_t index = table.entries().size() - 1;
+  while (!sealed.empty()) {
+    const PageTableEntry& entry = table.entries()[index];
+    if (is_sealable(entry) && !entry.sealed) {
+      table.set_sealed(index, std::move(sealed.back()));
+      sealed.pop_back();
+    }
+    --index;
+  }
+}
+
+/// Returns the open forms that no query will read any more.
+void drop_read_open_pages(PageTable& table, int64_t length) {
+  const auto entries = table.entries();
+  for (size_t i = entries.size(); i-- > 0;) {
+    const PageTableEntry& entry = entries[i];
+    if (entry.end_position() >= length) continue;
+    if (!is_sealable(entry)) continue;
+    if (!entry.page) return;  // those before it went earlier
+    table.drop_open(i);
   }
 }
 
@@ -105,17 +144,30 @@ Result<void> KvStore::create_pools(const KvStoreOptions& options) {
     }
   }
   for (const LayerGroup& group : geometry_.groups()) {
-    PagePoolOptions pool{.page_bytes = group.page_bytes()};
-    if (fixed) {
-      pool.max_pages = group.peak_pages(fixed->tokens, fixed->chunk_tokens) * fixed->sequences;
-      pool.preallocated_pages = pool.max_pages;
-    } else {
-      pool.max_pages = std::min<int64_t>(options.budget_bytes / pool.page_bytes, INT32_MAX);
+    const int64_t tokens = fixed ? fixed->tokens : 0;
+    const int64_t chunk = fixed ? fixed->chunk_tokens : 0;
+    GroupPools pools;
+    QUIRE_TRY(pools.open,
+              create_pool(group.page_bytes(), group.peak_open_pages(tokens, chunk), options));
+    if (!group.is_lossless()) {
+      QUIRE_TRY(pools.sealed, create_pool(group.sealed_page_bytes(),
+                                          group.peak_sealed_pages(tokens, chunk), options));
     }
-    QUIRE_TRY(auto created, PagePool::create(pool, ledger_));
-    pools_.push_back(std::move(created));
+    pools_.push_back(std::move(pools));
   }
   return {};
+}
+
+Result<std::unique_ptr<PagePool>> KvStore::create_pool(int64_t page_bytes, int64_t peak_pages,
+                                                       const KvStoreOptions& options) {
+  PagePoolOptions pool{.page_bytes = page_bytes};
+  if (options.static_reservation) {
+    pool.max_pages = peak_pages * options.static_reservation->sequences;
+    pool.preallocated_pages = pool.max_pages;
+  } else {
+    pool.max_pages = std::min<int64_t>(options.budget_bytes / page_bytes, INT32_MAX);
+  }
+  return PagePool::create(pool, ledger_);
 }
 
 KvSequence KvStore::create_sequence() {
@@ -166,17 +218,19 @@ ReservePlan KvStore::plan_reserve(const KvSequence& seq, int64_t tokens) const {
   }
   int64_t price = 0;
   const auto needed = needs(sequence, sequence.length + tokens);
-  for (size_t g = 0; g < pools_.size(); ++g) {
-    const int64_t pages = needed[g].pages();
+  const auto add = [&](const PagePool& pool, int64_t pages) {
     plan.new_pages += pages;
-    plan.copied_pages += needed[g].copies_last ? 1 : 0;
-    plan.needed_bytes += pages * pools_[g]->page_bytes();
+    plan.needed_bytes += pages * pool.page_bytes();
     // Preallocated pages that nobody holds are on the ledger, and yet free.
-    plan.available_bytes +=
-        pools_[g]->charged_bytes() - pools_[g]->num_held() * pools_[g]->page_bytes();
-    const auto group_price = pools_[g]->price(pages);
-    plan.fits = plan.fits && group_price.has_value();
-    price += group_price.value_or(0);
+    plan.available_bytes += pool.charged_bytes() - pool.num_held() * pool.page_bytes();
+    const auto pool_price = pool.price(pages);
+    plan.fits = plan.fits && pool_price.has_value();
+    price += pool_price.value_or(0);
+  };
+  for (size_t g = 0; g < pools_.size(); ++g) {
+    plan.copied_pages += needed[g].copies_last ? 1 : 0;
+    add(*pools_[g].open, needed[g].open_pages());
+    if (pools_[g].sealed) add(*pools_[g].sealed, needed[g].sealed_pages);
   }
   plan.fits = plan.fits && price <= ledger_.available();
   return plan;
@@ -202,6 +256,7 @@ Result<void> KvStore::reserve(const KvSequence& seq, int64_t tokens) {
       pages_copied_.fetch_add(1, std::memory_order_relaxed);
     }
     grow(table, sequence.length, end, std::move(group.fresh));
+    add_sealed(table, std::move(group.sealed));
   }
   sequence.reserved = tokens;
   return {};
@@ -214,7 +269,10 @@ void KvStore::commit(const KvSequence& seq, int64_t tokens) {
   sequence.length += tokens;
   sequence.reserved -= tokens;
   for (size_t g = 0; g < pools_.size(); ++g) {
-    sequence.tables[g].drop_before(geometry_.groups()[g].first_kept(sequence.length));
+    const LayerGroup& group = geometry_.groups()[g];
+    const int64_t behind_sinks = (group.sink_tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
+    sequence.tables[g].drop_between(behind_sinks, group.first_kept(sequence.length));
+    if (!group.is_lossless()) drop_read_open_pages(sequence.tables[g], sequence.length);
   }
   recount(sequence);
 }
@@ -224,16 +282,7 @@ Result<void> KvStore::truncate(const KvSequence& seq, int64_t length) {
   QUIRE_CHECK_LE(0, length);
   QUIRE_CHECK_LE(length, sequence.length);
   for (size_t g = 0; g < pools_.size(); ++g) {
-    const LayerGroup& group = geometry_.groups()[g];
-    const int64_t first = sequence.tables[g].first_position();
-    const int64_t needed = group.first_needed(length);
-    if (needed < length && needed < first) {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("cannot roll the KV cache back from {} to {} tokens: the layers "
-                               "with a window of {} tokens hold nothing before position {} any "
-                               "more; prefill again from the start",
-                               sequence.length, length, group.window_tokens, first)};
-    }
+    if (auto fault = find_rollback_fault(sequence, g, length)) return *std::move(fault);
   }
   sequence.length = length;
   end_reservation(sequence);
@@ -241,10 +290,40 @@ Result<void> KvStore::truncate(const KvSequence& seq, int64_t length) {
   return {};
 }
 
+std::optional<Error> KvStore::find_rollback_fault(const Sequence& sequence, size_t g,
+                                                  int64_t length) const {
+  const LayerGroup& group = geometry_.groups()[g];
+  const PageTable& table = sequence.tables[g];
+  const int64_t sinks = std::min<int64_t>(group.sink_tokens, length);
+  if (!table.covers(0, sinks) || !table.covers(group.first_needed(length), length)) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("cannot roll the KV cache back from {} to {} tokens: the layers with a "
+                    "window of {} tokens hold nothing before position {} any more; "
+                    "prefill again from the start",
+                    sequence.length, length, group.window_tokens, table.tail_begin())};
+  }
+  if (group.is_lossless() || length % kPageTokens == 0) return std::nullopt;
+  const int64_t base = length - length % kPageTokens;
+  const auto entries = table.entries();
+  const auto own = std::find_if(entries.begin(), entries.end(), [&](const PageTableEntry& e) {
+    return e.first_position() <= base && length <= e.end_position();
+  });
+  if (own != entries.end() && own->page) return std::nullopt;
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("cannot roll the KV cache back from {} to {} tokens: the page that starts "
+                  "at position {} is sealed in {}; roll back to its start and read the "
+                  "tokens behind it again",
+                  sequence.length, length, base, kv::name(group.codecs))};
+}
+
 kernels::PagedKvView KvStore::view(const KvSequence& seq, int32_t group) const {
   const LayerGroup& layers = geometry_.groups().at(static_cast<size_t>(group));
-  return {
-      .shape = layers.shape(), .pages = table(seq, group).spans(), .window = layers.window_tokens};
+  return {.shape = layers.shape(),
+          .pages = table(seq, group).spans(),
+          .window = layers.window_tokens,
+          .sinks = layers.sink_tokens};
 }
 
 int64_t KvStore::length(const KvSequence& seq) const {
@@ -263,7 +342,10 @@ int64_t KvStore::held_bytes(const KvSequence& seq) const {
   const Sequence& sequence = find(seq);
   int64_t bytes = 0;
   for (size_t g = 0; g < pools_.size(); ++g) {
-    bytes += sequence.tables[g].num_pages() * pools_[g]->page_bytes();
+    for (const PageTableEntry& entry : sequence.tables[g].entries()) {
+      if (entry.page) bytes += pools_[g].open->page_bytes();
+      if (entry.sealed) bytes += pools_[g].sealed->page_bytes();
+    }
   }
   return bytes;
 }
@@ -283,12 +365,20 @@ KvStats KvStore::stats() const {
                 .prefix_nodes = tree_.num_nodes(),
                 .prefix_evicted = tree_.evicted_pages(),
                 .prefix_collisions = tree_.num_collisions()};
-  for (const auto& pool : pools_) {
-    stats.groups.push_back({.page_bytes = pool->page_bytes(),
-                            .pages_held = pool->num_held(),
-                            .pages_free = pool->num_available(),
-                            .pages_cached = pool->num_cached()});
-    stats.bytes_cached += pool->num_cached() * pool->page_bytes();
+  for (const GroupPools& pools : pools_) {
+    KvGroupStats group{.page_bytes = pools.open->page_bytes(),
+                       .pages_held = pools.open->num_held(),
+                       .pages_free = pools.open->num_available(),
+                       .pages_cached = pools.open->num_cached()};
+    if (pools.sealed) {
+      group.sealed_page_bytes = pools.sealed->page_bytes();
+      group.sealed_pages_held = pools.sealed->num_held();
+      group.sealed_pages_free = pools.sealed->num_available();
+      group.sealed_pages_cached = pools.sealed->num_cached();
+    }
+    stats.groups.push_back(group);
+    stats.bytes_cached +=
+        group.pages_cached * group.page_bytes + group.sealed_pages_cached * group.sealed_page_bytes;
   }
   return stats;
 }
@@ -325,22 +415,54 @@ void KvStore::end_reservation(Sequence& sequence) {
 
 void KvStore::recount(Sequence& sequence) {
   int64_t bytes = 0;
-  for (size_t g = 0; g < pools_.size(); ++g) {
-    const LayerGroup& group = geometry_.groups()[g];
-    bytes += group.bytes_per_token() * used_tokens(group, sequence.tables[g], sequence.length);
-  }
+  for (size_t g = 0; g < pools_.size(); ++g) bytes += counted_bytes(sequence, g);
   bytes_used_.fetch_add(bytes - sequence.used_bytes, std::memory_order_relaxed);
   sequence.used_bytes = bytes;
 }
 
+/// What LayerGroup::used_bytes() says, of what is still there after a rollback.
+int64_t KvStore::counted_bytes(const Sequence& sequence, size_t g) const {
+  const LayerGroup& group = geometry_.groups()[g];
+  const PageTable& table = sequence.tables[g];
+  const int64_t length = sequence.length;
+  if (group.is_lossless()) {
+    const int64_t tail = reaches(table, length) ? table.tail_begin() : length;
+    const int64_t kept = std::max(tail, group.first_kept(length));
+    return (length - kept + std::min<int64_t>(group.sink_tokens, kept)) * group.row_bytes();
+  }
+  int64_t bytes = 0;
+  for (const PageTableEntry& entry : table.entries()) {
+    const int64_t end = std::min(length, entry.end_position());
+    const bool is_sealed = is_sealable(entry) && entry.end_position() <= length;
+    if (is_sealed) bytes += group.sealed_payload_bytes();
+    if (!is_sealed && end > entry.first_position()) {
+      bytes += (end - entry.first_position()) * group.row_bytes();
+    }
+  }
+  return bytes;
+}
+
 std::vector<KvStore::GroupNeed> KvStore::needs(const Sequence& sequence, int64_t end) const {
   std::vector<GroupNeed> needs;
-  for (const PageTable& table : sequence.tables) {
+  for (size_t g = 0; g < pools_.size(); ++g) {
+    const PageTable& table = sequence.tables[g];
     const int64_t covered = pages_end(table, sequence.length);
     const int64_t beyond = std::max<int64_t>(0, end - covered);
-    const bool writes_last = table.room() > 0 && end > table.end_position();
-    needs.push_back({.copies_last = writes_last && table.last_is_shared(),
-                     .fresh_pages = (beyond + kPageTokens - 1) / kPageTokens});
+    const bool writes_last =
+        reaches(table, sequence.length) && table.room() > 0 && end > table.end_position();
+    GroupNeed need{.copies_last = writes_last && table.last_is_shared(),
+                   .fresh_pages = (beyond + kPageTokens - 1) / kPageTokens};
+    if (pools_[g].sealed) {
+      // Pages [first filled, end) become full; those filled before have their sealed form.
+      const int64_t first = std::max<int64_t>(1, sequence.length / kPageTokens);
+      need.sealed_pages = std::max<int64_t>(0, end / kPageTokens - first);
+      const auto entries = table.entries();
+      for (size_t i = entries.size(); i-- > 0 && entries[i].end_position() > sequence.length;) {
+        const bool counted = entries[i].sealed && entries[i].end_position() <= end;
+        if (counted) --need.sealed_pages;
+      }
+    }
+    needs.push_back(need);
   }
   return needs;
 }
@@ -350,17 +472,23 @@ std::optional<std::vector<KvStore::GroupPages>> KvStore::acquire_pages(const Seq
                                                                        int64_t end) {
   const auto needed = needs(sequence, end);
   std::vector<GroupPages> taken(pools_.size());
+  const auto acquire = [](PagePool& pool, int64_t count, std::vector<PageRef>& pages) {
+    for (int64_t i = 0; i < count; ++i) {
+      auto page = pool.acquire();
+      if (!page) return false;
+      pages.push_back(std::move(*page));
+    }
+    return true;
+  };
   for (size_t g = 0; g < pools_.size(); ++g) {
     if (needed[g].copies_last) {
-      auto copy = pools_[g]->acquire_copy(sequence.tables[g].entries().back().page);
+      auto copy = pools_[g].open->acquire_copy(sequence.tables[g].entries().back().page);
       if (!copy) return std::nullopt;
       taken[g].copy = std::move(*copy);
     }
-    for (int64_t i = 0; i < needed[g].fresh_pages; ++i) {
-      auto page = pools_[g]->acquire();
-      if (!page) return std::nullopt;
-      taken[g].fresh.push_back(std::move(*page));
-    }
+    if (!acquire(*pools_[g].open, needed[g].fresh_pages, taken[g].fresh)) return std::nullopt;
+    if (!pools_[g].sealed) continue;
+    if (!acquire(*pools_[g].sealed, needed[g].sealed_pages, taken[g].sealed)) return std::nullopt;
   }
   return taken;
 }

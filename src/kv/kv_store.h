@@ -1,12 +1,16 @@
 // kv_store.h: the keys and values of all sequences: what the engine reserves, writes, commits,
 // forks.
 //
-// One page pool per layer group under one ledger of bytes. A call either does all it says or
-// changes nothing. A sequence is `length` committed tokens followed by reserved slots that may be
-// written:
+// One pool of open pages per layer group, and with a lossy codec one of sealed pages, under one
+// ledger of bytes. A call either does all it says or changes nothing. A sequence is `length`
+// committed tokens followed by reserved slots that may be written:
 //
 //   |-- committed: visible, shared after a fork --|-- reserved: private, writable --|
 //   0                                        length                       length + reserved
+//
+// With a lossy codec reserve() adds a sealed form to every page that the reserved slots fill;
+// whoever writes the last of them encodes it before commit(). The open form stays until the
+// sequence grows past the page, so that its last token can be run again.
 //
 // Thread rule: one engine thread for everything but stats(), which may be called from any.
 #pragma once
@@ -70,7 +74,7 @@ struct KvStoreOptions {
 /// What reserve() would do before the prefix tree makes room: pure arithmetic over page tables.
 struct ReservePlan {
   int64_t tokens = 0;
-  int64_t new_pages = 0;     // in all groups
+  int64_t new_pages = 0;     // in all groups, open and sealed
   int64_t copied_pages = 0;  // of them, private copies of a shared last page
   int64_t needed_bytes = 0;
   int64_t available_bytes = 0;
@@ -80,12 +84,16 @@ struct ReservePlan {
 struct KvGroupStats {
   int64_t page_bytes = 0;
   int64_t pages_held = 0;
-  int64_t pages_free = 0;    // that the budget could still provide to this group alone
-  int64_t pages_cached = 0;  // free ones whose memory is kept: resident; held only when static
+  int64_t pages_free = 0;         // that the budget could still provide to this group alone
+  int64_t pages_cached = 0;       // free ones whose memory is kept: resident; held only when static
+  int64_t sealed_page_bytes = 0;  // 0 with a lossless codec
+  int64_t sealed_pages_held = 0;
+  int64_t sealed_pages_free = 0;
+  int64_t sealed_pages_cached = 0;
 };
 
 struct KvStats {
-  int64_t bytes_used = 0;  // rows of all sequences; a row that two of them share counts twice
+  int64_t bytes_used = 0;  // of all sequences; what two of them share counts twice
   int64_t bytes_held = 0;  // whole pages, shared ones once (static: all that is set aside)
   int64_t bytes_peak = 0;  // highest bytes_held so far
   int64_t bytes_cached = 0;
@@ -139,8 +147,10 @@ class KvStore {
   /// the last window_tokens positions. Requires tokens <= reserved().
   void commit(const KvSequence& seq, int64_t tokens);
   /// Rolls back to `length` committed tokens and ends the reservation. kUnsupported, and nothing
-  /// changed, if a window group has already returned pages that a query at `length` sees. Going
-  /// back by one token after a commit() always works. Requires 0 <= length <= length().
+  /// changed, if a window group has already returned pages that a query at `length` sees, or if
+  /// `length` lies inside a page of which only the sealed form is left: then the start of that page
+  /// is where to roll back to. Going back by one token after a commit() always works. Requires
+  /// 0 <= length <= length().
   [[nodiscard]] Result<void> truncate(const KvSequence& seq, int64_t length);
 
   /// The pages of one group: committed and reserved slots. Spans stay valid until the next call
@@ -178,32 +188,50 @@ class KvStore {
   struct GroupNeed {
     bool copies_last = false;
     int64_t fresh_pages = 0;
-    [[nodiscard]] int64_t pages() const { return fresh_pages + (copies_last ? 1 : 0); }
+    int64_t sealed_pages = 0;
+    [[nodiscard]] int64_t open_pages() const { return fresh_pages + (copies_last ? 1 : 0); }
   };
   /// Pages taken for one group before anything is changed.
   struct GroupPages {
     PageRef copy;
     std::vector<PageRef> fresh;
+    std::vector<PageRef> sealed;
+  };
+  /// The pools of one layer group.
+  struct GroupPools {
+    std::unique_ptr<PagePool> open;
+    std::unique_ptr<PagePool> sealed;  // null with a lossless codec
   };
 
   KvStore(KvGeometry geometry, const KvStoreOptions& options);
   [[nodiscard]] Result<void> create_pools(const KvStoreOptions& options);
+  [[nodiscard]] Result<std::unique_ptr<PagePool>> create_pool(int64_t page_bytes,
+                                                              int64_t peak_pages,
+                                                              const KvStoreOptions& options);
   [[nodiscard]] Sequence& find(const KvSequence& seq);
   [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
   [[nodiscard]] KvSequence adopt(Sequence sequence);
   void release(SeqId id);
   void end_reservation(Sequence& sequence);
   void recount(Sequence& sequence);
+  [[nodiscard]] int64_t counted_bytes(const Sequence& sequence, size_t group) const;
+  [[nodiscard]] std::optional<Error> find_rollback_fault(const Sequence& sequence, size_t group,
+                                                         int64_t length) const;
   [[nodiscard]] std::vector<GroupNeed> needs(const Sequence& sequence, int64_t end) const;
   [[nodiscard]] std::optional<std::vector<GroupPages>> acquire_pages(const Sequence& sequence,
                                                                      int64_t end);
   [[nodiscard]] std::optional<std::string> find_pool_fault(size_t group) const;
+  [[nodiscard]] std::optional<std::string> find_pin_fault(const PagePool& pool, size_t group,
+                                                          PageForm form) const;
+  [[nodiscard]] std::optional<std::string> find_form_fault(const Sequence& sequence,
+                                                           const LayerGroup& group,
+                                                           const PageTableEntry& entry) const;
   [[nodiscard]] std::optional<std::string> find_table_fault(const Sequence& sequence,
                                                             size_t group) const;
 
   const KvGeometry geometry_;
-  MemoryLedger ledger_;                           // outlives the pools
-  std::vector<std::unique_ptr<PagePool>> pools_;  // one per group; outlive tree and sequences
+  MemoryLedger ledger_;            // outlives the pools
+  std::vector<GroupPools> pools_;  // one per group; outlive tree and sequences
   PrefixTree tree_;
   std::map<SeqId, Sequence> sequences_;
   int64_t next_id_ = 0;

@@ -13,7 +13,8 @@ std::optional<std::string> KvStore::find_fault() const {
   int64_t charged = 0;
   for (size_t g = 0; g < pools_.size(); ++g) {
     if (auto fault = find_pool_fault(g)) return fmt::format("group {}: {}", g, *fault);
-    charged += pools_[g]->charged_bytes();
+    charged += pools_[g].open->charged_bytes();
+    if (pools_[g].sealed) charged += pools_[g].sealed->charged_bytes();
   }
   if (charged != ledger_.used()) {
     return fmt::format("the pools hold {} bytes, the ledger says {}", charged, ledger_.used());
@@ -39,18 +40,27 @@ void KvStore::check() const {
   QUIRE_CHECK(!fault, fault->c_str());
 }
 
-/// The pool itself is sound, and each page has as many pins as table entries and tree nodes that
-/// point at it.
+/// The pools are sound, and each page has as many pins as table entries and tree nodes that point
+/// at it.
 std::optional<std::string> KvStore::find_pool_fault(size_t group) const {
-  const PagePool& pool = *pools_[group];
+  const GroupPools& pools = pools_[group];
+  if (auto fault = find_pin_fault(*pools.open, group, PageForm::kOpen)) return fault;
+  if (!pools.sealed) return std::nullopt;
+  auto fault = find_pin_fault(*pools.sealed, group, PageForm::kSealed);
+  return fault ? std::optional("sealed " + *fault) : std::nullopt;
+}
+
+std::optional<std::string> KvStore::find_pin_fault(const PagePool& pool, size_t group,
+                                                   PageForm form) const {
   if (auto fault = pool.find_fault()) return fault;
   std::vector<int32_t> entries(static_cast<size_t>(pool.num_touched()), 0);
   for (const auto& [id, sequence] : sequences_) {
     for (const PageTableEntry& entry : sequence.tables[group].entries()) {
-      ++entries.at(static_cast<size_t>(entry.page.id().value));
+      const PageRef& page = form == PageForm::kOpen ? entry.page : entry.sealed;
+      if (page) ++entries.at(static_cast<size_t>(page.id().value));
     }
   }
-  tree_.count_pages(group, entries);
+  tree_.count_pages(group, form, entries);
   for (int32_t page = 0; page < pool.num_touched(); ++page) {
     const int32_t pins = pool.pin_count({page});
     const int32_t expected = entries[static_cast<size_t>(page)];
@@ -71,25 +81,54 @@ std::optional<std::string> KvStore::find_table_fault(const Sequence& sequence, s
 
   const int64_t end = sequence.length + sequence.reserved;
   const int64_t needed = group.first_needed(sequence.length);
-  if (table.empty()) {
+  const int64_t sinks = std::min<int64_t>(group.sink_tokens, sequence.length);
+  const int64_t sinks_end = (sinks + kPageTokens - 1) / kPageTokens * kPageTokens;
+  const bool is_broken = !table.empty() && table.tail_begin() != table.first_position();
+  if (sinks > 0 && (table.empty() || table.first_position() != 0 ||
+                    (is_broken && table.tail_begin() < sinks_end))) {
+    return fmt::format("the {} sinks are not there", sinks);
+  }
+  if (table.empty() || table.end_position() < sequence.length) {
     if (needed == end) return std::nullopt;
-    return fmt::format("empty, but positions [{}, {}) are needed", needed, end);
+    return fmt::format("positions [{}, {}) are needed, but not there", needed, end);
   }
   if (table.end_position() != end) {
     return fmt::format("ends at position {}, the sequence at {}", table.end_position(), end);
   }
   // After a rollback the one row that is kept beyond need may be gone.
-  const int64_t first = table.first_position();
-  if (first > needed || first / kPageTokens < group.first_kept(sequence.length) / kPageTokens) {
+  const int64_t first = table.tail_begin();
+  const int64_t kept = group.first_kept(sequence.length) / kPageTokens * kPageTokens;
+  if (first > needed || (first < kept && (first > 0 || kept > sinks_end))) {
     return fmt::format("starts at position {}, but {} is the first that is needed", first, needed);
   }
   for (const PageTableEntry& entry : table.entries()) {
     if (entry.logical_base % kPageTokens != 0 || entry.stored_base != entry.logical_base) {
       return fmt::format("the page at position {} is moved or misaligned", entry.logical_base);
     }
-    if (entry.end_position() > sequence.length && entry.page.is_shared()) {
-      return fmt::format("the page at position {} is writable and shared", entry.logical_base);
+    if (auto fault = find_form_fault(sequence, group, entry)) {
+      return fmt::format("the page at position {} {}", entry.logical_base, *fault);
     }
+  }
+  return std::nullopt;
+}
+
+/// The page has the forms that its position prescribes, and what may be written is private.
+std::optional<std::string> KvStore::find_form_fault(const Sequence& sequence,
+                                                    const LayerGroup& group,
+                                                    const PageTableEntry& entry) const {
+  const bool is_writable = entry.end_position() > sequence.length;
+  if (is_writable && (!entry.page || entry.page.is_shared()))
+    return "is writable and shared or sealed";
+  if (is_writable && entry.sealed && entry.sealed.is_shared()) return "shares a seal to be written";
+  const bool is_full = entry.logical_base > 0 && entry.end == kPageTokens;
+  const bool wants_sealed = !group.is_lossless() && is_full;
+  if (static_cast<bool>(entry.sealed) != wants_sealed) {
+    return wants_sealed ? "lacks its sealed form" : "has a sealed form that nobody reads";
+  }
+  const bool wants_open = !wants_sealed || is_writable;
+  if (wants_open && !entry.page) return "lacks its open form";
+  if (!wants_open && entry.page && entry.end_position() < sequence.length) {
+    return "keeps an open form that nobody reads";
   }
   return std::nullopt;
 }

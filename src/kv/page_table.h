@@ -1,11 +1,13 @@
 // page_table.h: which page holds which positions of one sequence in one layer group.
 //
-// Entries cover one unbroken run of logical positions; within it every entry but the first starts
-// at slot `begin` right where the one before ended:
+// Entries cover a run of logical positions, broken at most once, between sinks and window; within a
+// run every entry but the first starts at slot `begin` right where the one before ended:
 //
-//   positions  64        128       192   200
-//              |--page 7--|--page 2--|-9-|          first_position() = 64, end_position() = 200
+//   positions  0       64      512       576       640   650
+//              |--page 3--|....|--page 7--|--page 2--|-9-|
+//                              tail_begin() = 512         end_position() = 650
 //
+// A page has an open form, a sealed one, or both (geometry.h).
 // Keys of an entry were rotated for stored_base + slot and stand at logical_base + slot; only
 // entries with both equal are exact. Move-only, since entries pin pages. Thread rule: one engine
 // thread.
@@ -21,8 +23,11 @@
 
 namespace quire::kv {
 
+enum class PageForm : uint8_t { kOpen, kSealed };
+
 struct PageTableEntry {
-  PageRef page;
+  PageRef page;              // open; empty once only the sealed form is left
+  PageRef sealed = {};       // of the pool of sealed pages; empty while the page is open only
   int32_t stored_base = 0;   // position of slot 0 that the keys were rotated for
   int32_t logical_base = 0;  // position of slot 0 in this sequence
   int16_t begin = 0;         // slots [begin, end) belong to the sequence
@@ -40,24 +45,36 @@ class PageTable {
   /// Both 0 for an empty table.
   [[nodiscard]] int64_t first_position() const;
   [[nodiscard]] int64_t end_position() const;
+  /// First position of the last unbroken run.
+  [[nodiscard]] int64_t tail_begin() const;
+  /// Whether every position of [first, end) is in the table.
+  [[nodiscard]] bool covers(int64_t first, int64_t end) const;
   /// Slots of the last page behind end_position().
   [[nodiscard]] int64_t room() const;
-  /// Whether someone else also pins the last page.
+  /// Whether someone else also pins the last page's open form.
   [[nodiscard]] bool last_is_shared() const;
 
   /// Adds an entry. Requires it to begin at end_position(), unless the table is empty.
   void append(PageTableEntry entry);
+  /// The same at any position behind end_position(): the break between sinks and window.
+  void append_behind_break(PageTableEntry entry);
   /// Makes the last page's slots up to `position` part of the table. Requires end_position() <=
   /// position <= end_position() + room(), and a last page that is not shared.
   void extend_to(int64_t position);
   /// Swaps the last page for its private copy.
   void replace_last(PageRef copy);
-  /// Swaps the page of one entry for another of equal content. Requires an index of entries().
-  void replace_page(size_t index, PageRef page);
-  /// Forgets positions from `position` on and returns pages that held nothing else.
+  /// Swaps one form of an entry's page for another page of equal content. Requires an index of
+  /// entries().
+  void replace_page(size_t index, PageForm form, PageRef page);
+  /// Gives entry `index` its sealed form.
+  void set_sealed(size_t index, PageRef sealed);
+  /// Returns the open form of entry `index`. Requires a sealed one.
+  void drop_open(size_t index);
+  /// Forgets positions from `position` on and returns pages that held nothing else; a page that is
+  /// cut loses its sealed form. Requires an open form of such a page.
   void truncate(int64_t position);
-  /// Returns pages all of whose positions lie before `position`.
-  void drop_before(int64_t position);
+  /// Returns pages all of whose positions lie in [first, position).
+  void drop_between(int64_t first, int64_t position);
   /// The same positions up to `end`, sharing the pages.
   [[nodiscard]] PageTable fork(int64_t end) const;
 

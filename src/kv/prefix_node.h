@@ -16,7 +16,8 @@
 
 namespace quire::kv {
 
-/// A node's page of one group; the first `end` slots are the node's tokens.
+/// A node's page of one group, in the form in which later tokens read it: sealed with a lossy codec
+/// but for the page at position 0. The first `end` slots are the node's tokens.
 struct PrefixPage {
   PageRef page;  // empty: not here, or not any more
   int64_t end = 0;

@@ -97,17 +97,15 @@ std::vector<PageTable> PrefixTree::share(const PrefixMatch& match) const {
     path.insert(path.begin(), node);
   }
   for (size_t g = 0; g < tables.size(); ++g) {
-    const int64_t first = geometry_.groups()[g].first_needed(match.tokens);
-    if (first >= match.tokens) continue;
     for (const PrefixNode* node : path) {
-      if (node->end() <= first || node->begin >= match.tokens) continue;
+      if (!is_needed(*node, g, match.tokens)) continue;
       const auto base = static_cast<int32_t>(node->begin);
       const int64_t end = std::min(kPageTokens, match.tokens - node->begin);
-      tables[g].append({.page = node->pages[g].page.share(),
-                        .stored_base = base,
-                        .logical_base = base,
-                        .begin = 0,
-                        .end = static_cast<int16_t>(end)});
+      PageTableEntry entry{
+          .stored_base = base, .logical_base = base, .begin = 0, .end = static_cast<int16_t>(end)};
+      const bool is_open = form_of(*node, g) == PageForm::kOpen;
+      (is_open ? entry.page : entry.sealed) = node->pages[g].page.share();
+      tables[g].append_behind_break(std::move(entry));
     }
   }
   return tables;
@@ -167,19 +165,41 @@ void PrefixTree::add_page(PrefixNode& node, size_t group, PageTable& table, int6
   if (!index) return;
   const PageTableEntry& entry = table.entries()[*index];
   PrefixPage& mine = node.pages[group];
+  const PageForm form = form_of(node, group);
+  const PageRef& theirs = form == PageForm::kOpen ? entry.page : entry.sealed;
+  if (!theirs) return;
   if (mine.end < tokens) {
-    set_page(node, group, entry.page.share(), tokens);
-  } else if (entry.end == kPageTokens && entry.page.id() != mine.page.id()) {
+    set_page(node, group, theirs.share(), tokens);
+  } else if (entry.end == kPageTokens && theirs.id() != mine.page.id()) {
     // Equal tokens under an equal key are equal bits: law 1.
-    table.replace_page(*index, mine.page.share());
+    table.replace_page(*index, form, mine.page.share());
   }
   mine.used = clock_;
+}
+
+/// In which form those behind the node read its page.
+PageForm PrefixTree::form_of(const PrefixNode& node, size_t group) const {
+  const bool is_open = geometry_.groups()[group].is_lossless() || node.begin == 0;
+  return is_open ? PageForm::kOpen : PageForm::kSealed;
+}
+
+int64_t PrefixTree::page_bytes(const PrefixNode& node, size_t group) const {
+  const LayerGroup& layers = geometry_.groups()[group];
+  return form_of(node, group) == PageForm::kOpen ? layers.page_bytes() : layers.sealed_page_bytes();
+}
+
+/// Whether a query at `tokens` sees anything of the node.
+bool PrefixTree::is_needed(const PrefixNode& node, size_t group, int64_t tokens) const {
+  const LayerGroup& layers = geometry_.groups()[group];
+  if (node.begin >= tokens) return false;
+  const int64_t end = std::min(node.end(), tokens);
+  return end > layers.first_needed(tokens) || node.begin < layers.sink_tokens;
 }
 
 void PrefixTree::set_page(PrefixNode& node, size_t group, PageRef page, int64_t end) {
   PrefixPage& mine = node.pages[group];
   if (!mine.page) {
-    bytes_.fetch_add(geometry_.groups()[group].page_bytes(), std::memory_order_relaxed);
+    bytes_.fetch_add(page_bytes(node, group), std::memory_order_relaxed);
   }
   mine.page = std::move(page);
   mine.end = end;
@@ -188,7 +208,7 @@ void PrefixTree::set_page(PrefixNode& node, size_t group, PageRef page, int64_t 
 void PrefixTree::drop_page(PrefixNode& node, size_t group) {
   PrefixPage& mine = node.pages[group];
   if (!mine.page) return;
-  bytes_.fetch_sub(geometry_.groups()[group].page_bytes(), std::memory_order_relaxed);
+  bytes_.fetch_sub(page_bytes(node, group), std::memory_order_relaxed);
   evicted_pages_.fetch_add(1, std::memory_order_relaxed);
   mine.page.reset();
   mine.end = 0;

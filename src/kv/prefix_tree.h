@@ -129,8 +129,9 @@ class PrefixTree {
     return collisions_.load(std::memory_order_relaxed);
   }
 
-  /// Adds one to counts[page] for each node that pins a page of this group. // counts: [pages]
-  void count_pages(size_t group, std::span<int32_t> counts) const;
+  /// Adds one to counts[page] for each node that pins a page of this group in this form.
+  /// // counts: [pages]
+  void count_pages(size_t group, PageForm form, std::span<int32_t> counts) const;
   /// The first broken invariant as a sentence.
   [[nodiscard]] std::optional<std::string> find_fault() const;
 
@@ -158,6 +159,9 @@ class PrefixTree {
   [[nodiscard]] PrefixNode& child_for(PrefixNode& parent, std::span<const TokenId> block);
   void add_page(PrefixNode& node, size_t group, PageTable& table, int64_t tokens);
   void set_page(PrefixNode& node, size_t group, PageRef page, int64_t end);
+  [[nodiscard]] PageForm form_of(const PrefixNode& node, size_t group) const;
+  [[nodiscard]] int64_t page_bytes(const PrefixNode& node, size_t group) const;
+  [[nodiscard]] bool is_needed(const PrefixNode& node, size_t group, int64_t tokens) const;
   void drop_page(PrefixNode& node, size_t group);
   void attach(PrefixNode& node);
   void detach(PrefixNode& node);

@@ -8,8 +8,9 @@
 
 namespace quire::kv {
 
-void PrefixTree::count_pages(size_t group, std::span<int32_t> counts) const {
+void PrefixTree::count_pages(size_t group, PageForm form, std::span<int32_t> counts) const {
   for (const auto& node : nodes_) {
+    if (form_of(*node, group) != form) continue;
     const PageRef& page = node->pages[group].page;
     if (page) ++counts[static_cast<size_t>(page.id().value)];
   }
@@ -26,7 +27,7 @@ std::optional<std::string> PrefixTree::find_fault() const {
     }
     if (auto fault = find_child_fault(node)) return fault;
     for (size_t g = 0; g < node.pages.size(); ++g) {
-      if (node.pages[g].page) bytes += geometry_.groups()[g].page_bytes();
+      if (node.pages[g].page) bytes += page_bytes(node, g);
     }
     pins += node.pins;
   }

@@ -69,9 +69,8 @@ class PrefixTree::Eviction {
       if (node->pins == 0) continue;
       for (const LayerGroup& group : tree_.geometry_.groups()) {
         const int64_t first = group.first_needed(node->begin + 1);
-        for (PrefixNode* at = node.get(); at->parent != nullptr && at->end() > first;
-             at = at->parent) {
-          protected_.insert(at);
+        for (PrefixNode* at = node.get(); at->parent != nullptr; at = at->parent) {
+          if (at->end() > first || at->begin < group.sink_tokens) protected_.insert(at);
         }
       }
     }

@@ -132,12 +132,11 @@ int64_t PrefixTree::usable_tokens(std::span<PrefixNode* const> path, int64_t tok
 /// first gap that it meets from the end on. No n between could do without the same page.
 int64_t PrefixTree::usable_in_group(size_t group, std::span<PrefixNode* const> path,
                                     int64_t tokens) const {
-  const int64_t first = geometry_.groups()[group].first_needed(tokens);
-  if (first >= tokens) return tokens;
-  for (int64_t i = (tokens - 1) / kPageTokens; i >= first / kPageTokens; --i) {
-    const int64_t base = i * kPageTokens;
-    const int64_t have = base + path[static_cast<size_t>(i)]->pages[group].end;
-    if (have < std::min(tokens, base + kPageTokens)) return have;
+  for (int64_t i = (tokens - 1) / kPageTokens; i >= 0; --i) {
+    const PrefixNode& node = *path[static_cast<size_t>(i)];
+    if (!is_needed(node, group, tokens)) continue;
+    const int64_t have = node.begin + node.pages[group].end;
+    if (have < std::min(tokens, node.begin + kPageTokens)) return have;
   }
   return tokens;
 }
@@ -145,9 +144,8 @@ int64_t PrefixTree::usable_in_group(size_t group, std::span<PrefixNode* const> p
 void PrefixTree::touch(std::span<PrefixNode* const> path, int64_t tokens) {
   for (PrefixNode* node : path) node->used = clock_;
   for (size_t g = 0; g < geometry_.groups().size(); ++g) {
-    const int64_t first = geometry_.groups()[g].first_needed(tokens);
     for (PrefixNode* node : path) {
-      if (node->end() > first && node->begin < tokens) node->pages[g].used = clock_;
+      if (is_needed(*node, g, tokens)) node->pages[g].used = clock_;
     }
   }
 }

@@ -196,8 +196,10 @@ TEST(KvGeometry, DoesNotOverflowAtTheLargestSizesItAccepts) {
 }
 
 TEST(Codec, ReadsBackEveryNameItPrints) {
-  for (const Codec k : {Codec::F32, Codec::F16, Codec::BF16}) {
-    for (const Codec v : {Codec::F32, Codec::F16, Codec::BF16}) {
+  const auto all = {Codec::F32, Codec::F16, Codec::BF16, Codec::Q8,
+                    Codec::Q6,  Codec::Q4,  Codec::Q3,   Codec::Q2};
+  for (const Codec k : all) {
+    for (const Codec v : all) {
       const KvCodecs codecs{k, v};
       EXPECT_EQ(codecs_from_name(name(codecs)), codecs);
     }

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +57,19 @@ std::vector<Config> configs() {
        std::nullopt},
       {"Windows", {{1, 2, 2}, {1, 2, 64}, {1, 2, 65}, {1, 2, 200}}, {}, 20, std::nullopt},
       {"Static", {{1, 2, 0}, {1, 2, 70}}, {}, 60, StaticReservation{150, 2, 100}},
+      {"Lossy", {{1, 2, 0}, {1, 2, 0}}, {Codec::Q8, Codec::Q4}, 12, std::nullopt},
+      {"LossyHybrid",
+       {{1, 2, 0}, {1, 2, 70}, {1, 2, 130}},
+       {Codec::Q4, Codec::F16},
+       26,
+       std::nullopt},
+      {"LossyStatic",
+       {{1, 2, 0}, {1, 2, 70}},
+       {Codec::Q8, Codec::Q8},
+       80,
+       StaticReservation{250, 2, 100}},
+      {"Sinks", {{1, 2, 40, 4}, {1, 2, 2, 70}, {1, 2, 100}}, {}, 18, std::nullopt},
+      {"LossySinks", {{1, 2, 40, 4}, {1, 2, 2, 70}}, {Codec::Q8, Codec::Q8}, 21, std::nullopt},
   };
 }
 
@@ -92,12 +107,16 @@ class RandomRun {
                                                                  : 0;
     for (const LayerGroup& group : store_->geometry().groups()) {
       NaiveGroup naive{.window = group.window_tokens,
+                       .sinks = group.sink_tokens,
+                       .lossy = !group.is_lossless(),
                        .page_bytes = kPageAlignment,
                        .max_pages = config.budget_pages,
+                       .max_sealed_pages = config.budget_pages,
                        .prepaid = config.fixed.has_value()};
       if (config.fixed) {
-        const int64_t most = group.peak_pages(config.fixed->tokens, config.fixed->chunk_tokens);
-        naive.max_pages = most * config.fixed->sequences;
+        const auto& [tokens, sequences, chunk] = *config.fixed;
+        naive.max_pages = group.peak_open_pages(tokens, chunk) * sequences;
+        naive.max_sealed_pages = group.peak_sealed_pages(tokens, chunk) * sequences;
       }
       if (naive.window > 0) naive.window += shift;
       groups.push_back(naive);
@@ -165,7 +184,8 @@ class RandomRun {
     if (tokens <= 0) return std::nullopt;
     int64_t pages = 0;
     for (size_t g = 0; g < twin_.groups().size(); ++g) {
-      pages += static_cast<int64_t>(twin_.missing(id, g, tokens).size());
+      pages += static_cast<int64_t>(twin_.missing(id, g, tokens).size() +
+                                    twin_.missing_sealed(id, g, tokens).size());
     }
     const ReservePlan plan = store_->plan_reserve(seq, tokens);
     if (plan.new_pages != pages) {
@@ -197,11 +217,38 @@ class RandomRun {
         write_to_remembered_page(seq, g, p, rows[g].back());
       }
     }
+    seal_filled_pages(seq, rows);
     const int64_t accepted = pick(0, 2) == 0 ? pick(0, reserved) : reserved;
     store_->commit(seq, accepted);
     const bool miscounts = fault_ == Fault::kCommitsOneTooMany && accepted > 0;
     twin_.commit(seq.id().value, rows, miscounts ? accepted - 1 : accepted);
     return std::nullopt;
+  }
+
+  /// As the engine does before a commit, with a digest of the page's rows for its codes.
+  void seal_filled_pages(const KvSequence& seq, const std::vector<std::vector<Row>>& written) {
+    const int64_t first = store_->length(seq);
+    const int64_t end = first + store_->reserved(seq);
+    for (size_t g = 0; g < written.size(); ++g) {
+      std::vector<Row> rows = twin_.sequences().at(seq.id().value).rows[g];
+      rows.insert(rows.end(), written[g].begin(), written[g].end());
+      for (const auto& span : store_->view(seq, static_cast<int32_t>(g)).pages) {
+        const int64_t page_end = span.logical_base + kPageTokens;
+        if (span.sealed == nullptr || page_end <= first || page_end > end) continue;
+        const uint64_t digest = digest_of(rows, span.logical_base);
+        std::memcpy(span.sealed, &digest, sizeof digest);
+      }
+    }
+  }
+
+  static uint64_t digest_of(const std::vector<Row>& rows, int64_t base) {
+    uint64_t digest = 14695981039346656037u;
+    for (int64_t p = base; p < base + kPageTokens; ++p) {
+      for (const std::byte b : rows.at(static_cast<size_t>(p))) {
+        digest = (digest ^ static_cast<uint64_t>(b)) * 1099511628211u;
+      }
+    }
+    return digest;
   }
 
   /// Everything that the twin holds is in the store, at its place, and nothing else.
@@ -211,6 +258,10 @@ class RandomRun {
       if (stats.groups[g].pages_held != twin_.pages_held(g)) {
         return fmt::format("group {} holds {} pages, not {}", g, stats.groups[g].pages_held,
                            twin_.pages_held(g));
+      }
+      if (stats.groups[g].sealed_pages_held != twin_.sealed_held(g)) {
+        return fmt::format("group {} holds {} sealed pages, not {}", g,
+                           stats.groups[g].sealed_pages_held, twin_.sealed_held(g));
       }
     }
     if (!twin_.groups()[0].prepaid && stats.bytes_held != twin_.bytes_held()) {
@@ -235,12 +286,24 @@ class RandomRun {
     const auto view = store_->view(seq, static_cast<int32_t>(g));
     const int64_t window = twin_.groups()[g].window;
     const int64_t first_visible = window > 0 ? std::max<int64_t>(0, naive.length - window + 1) : 0;
-    auto page = naive.pages[g].begin();
+    std::set<int64_t> open;
+    std::set<int64_t> sealed;
     for (const kernels::PageSpan& span : view.pages) {
-      if (page == naive.pages[g].end() || page->first * 64 != span.logical_base) {
-        return fmt::format("the page at position {} should not be there", span.logical_base);
+      if (span.page != nullptr) open.insert(span.logical_base / kPageTokens);
+      if (span.sealed != nullptr) sealed.insert(span.logical_base / kPageTokens);
+    }
+    if (!same_indices(open, naive.pages[g])) return "other open pages";
+    if (!same_indices(sealed, naive.sealed[g])) return "other sealed pages";
+    for (const kernels::PageSpan& span : view.pages) {
+      const int64_t page_end = span.logical_base + kPageTokens;
+      if (span.sealed != nullptr && page_end <= naive.length) {
+        const uint64_t digest = digest_of(naive.rows[g], span.logical_base);
+        if (std::memcmp(span.sealed, &digest, sizeof digest) != 0) {
+          return fmt::format("the page at position {} is sealed from other rows",
+                             span.logical_base);
+        }
       }
-      ++page;
+      if (span.page == nullptr) continue;
       if (span.begin > 0 && span.logical_base + span.begin > first_visible) {
         return fmt::format("the page at position {} hides keys", span.logical_base);
       }
@@ -251,13 +314,18 @@ class RandomRun {
         }
       }
     }
-    if (page != naive.pages[g].end()) return fmt::format("page {} is missing", page->first);
     return std::nullopt;
+  }
+
+  static bool same_indices(const std::set<int64_t>& found,
+                           const std::map<int64_t, int64_t>& pages) {
+    return std::equal(found.begin(), found.end(), pages.begin(), pages.end(),
+                      [](int64_t index, const auto& page) { return index == page.first; });
   }
 
   Row random_row(size_t group) {
     const LayerGroup& layers = store_->geometry().groups()[group];
-    Row row(static_cast<size_t>(layers.bytes_per_token()));
+    Row row(static_cast<size_t>(layers.row_bytes()));
     for (std::byte& b : row) b = static_cast<std::byte>(random_());
     return row;
   }

@@ -45,9 +45,9 @@ TEST_F(PageTableTest, CoversOneRunOfPositions) {
 TEST_F(PageTableTest, ReturnsPagesThatLieWhollyBehindADrop) {
   PageTable table = three_pages();
 
-  table.drop_before(63);
+  table.drop_between(0, 63);
   EXPECT_EQ(table.num_pages(), 3);
-  table.drop_before(64);
+  table.drop_between(0, 64);
   EXPECT_EQ(table.num_pages(), 2);
   EXPECT_EQ(table.first_position(), 64);
   EXPECT_EQ(pool_->num_held(), 2);
@@ -100,7 +100,7 @@ TEST_F(PageTableTest, ShowsKernelsWhatItHoldsNow) {
 
   table.extend_to(192);
   EXPECT_EQ(table.spans()[2].end, 64);
-  table.drop_before(100);
+  table.drop_between(0, 100);
   EXPECT_EQ(table.spans().front().logical_base, 64);
   table.truncate(80);
   EXPECT_EQ(table.spans().back().end, 16);
