@@ -58,52 +58,19 @@ Result<void> parse_logit_bias(SamplingChoice& options, std::string_view option,
   return {};
 }
 
-struct LaterCache {
-  std::string_view kind;
-  std::string_view sentence;
-};
-constexpr std::array kLaterCaches = {
-    LaterCache{"static",
-               "not supported yet; --cache dynamic gives the same tokens, its pages grow"},
-    LaterCache{"sliding", "not supported yet; --cache dynamic keeps every token"},
-    LaterCache{"offloaded",
-               "not supported yet; --cache dynamic keeps all pages in memory, and a "
-               "lower --ctx needs less of it"},
-    LaterCache{"quantized",
-               "how rows are stored is chosen by --kv (f16, f32, bf16; quantized "
-               "codecs are not supported yet)"},
-    LaterCache{"paged", "every cache is paged already; choose --cache dynamic"},
-    LaterCache{"prefix",
-               "sharing prefixes is no cache kind; --choices and chat share pages with "
-               "--cache dynamic"},
-};
-
 Result<void> parse_cache(CacheOptions& options, std::string_view option, std::string_view value) {
-  if (value == "dynamic" || value == "none") {
-    options.cache = value == "none" ? engine::CacheKind::kNone : engine::CacheKind::kDynamic;
-    return {};
-  }
-  for (const std::string_view part : split(value, ',')) {
-    const std::string_view kind = part.substr(0, part.find(':'));
-    const auto later = std::ranges::find(kLaterCaches, kind, &LaterCache::kind);
-    if (later != kLaterCaches.end()) {
-      return usage(fmt::format("{} {}: {}", option, kind, later->sentence));
-    }
-  }
-  return usage(fmt::format("{} wants dynamic or none, not '{}'", option, printable(value)));
+  auto policy = engine::parse_cache_policy(value);
+  if (!policy) return usage(fmt::format("{}: {}", option, policy.error().message));
+  options.cache = *std::move(policy);
+  return {};
 }
 
 Result<kv::Codec> parse_codec(std::string_view option, std::string_view value) {
   if (const auto codec = kv::codec_from_name(value)) return *codec;
-  constexpr std::array<std::string_view, 11> kLater = {
-      "q8", "q6", "q4", "q3", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "int8"};
-  if (std::ranges::count(kLater, value) > 0) {
-    return usage(
-        fmt::format("{} {}: quantized keys and values are not supported yet; choose f16, "
-                    "f32 or bf16",
-                    option, value));
-  }
-  return usage(fmt::format("{} wants f16, f32 or bf16, not '{}'", option, printable(value)));
+  return usage(
+      fmt::format("{} wants f16, f32, bf16, q8, q6, q4 or q3, or a pair of them such as "
+                  "q6/q4, not '{}'",
+                  option, printable(value)));
 }
 
 ApplyOption store_codec(kv::Codec& codec) {
@@ -234,7 +201,8 @@ void declare(OptionParser& parser, CacheOptions& options) {
   parser.heading("Cache");
   parser.add({{"--cache"},
               "KIND",
-              "dynamic (default), or none: recompute everything at each step, the reference",
+              "dynamic (default), static, sliding:WINDOW[+SINKS], or none: recompute everything at "
+              "each step, the reference; combined with commas",
               [&options](std::string_view option, std::string_view value) {
                 return parse_cache(options, option, value);
               }});
@@ -244,7 +212,8 @@ void declare(OptionParser& parser, CacheOptions& options) {
 void declare_kv(OptionParser& parser, kv::KvCodecs& codecs) {
   parser.add({{"--kv", "--cache-type"},
               "CODEC",
-              "how keys and values are stored: f16 (default), f32, bf16; K/V as in f32/f16",
+              "how keys and values are stored: f16 (default), f32, bf16, q8, q6, q4, q3; K/V as in "
+              "q6/q4",
               [&codecs](std::string_view option, std::string_view value) -> Result<void> {
                 QUIRE_TRY(codecs, parse_kv(option, value));
                 return {};

@@ -36,7 +36,7 @@ struct ComputeOptions {
 };
 
 struct CacheOptions {
-  engine::CacheKind cache = engine::CacheKind::kDynamic;
+  engine::CachePolicy cache;
   kv::KvCodecs kv;
 };
 

@@ -50,10 +50,6 @@ double percentile(std::vector<double> values, double share) {
   return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
 }
 
-std::string_view name(engine::CacheKind kind) {
-  return kind == engine::CacheKind::kNone ? "none" : "dynamic";
-}
-
 Json reuse_json(const engine::Generated& generated) {
   Json miss;
   miss.set("reason", "cold");
@@ -107,7 +103,7 @@ Json kv_json(const engine::Engine& engine) {
   json.set("bytes", stats.bytes_held);
   json.set("pages", pages);
   json.set("codec", kv::name(engine.geometry().codecs()));
-  json.set("cache", name(engine.cache()));
+  json.set("cache", engine::name(engine.cache()));
   return json;
 }
 

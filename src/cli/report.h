@@ -31,7 +31,6 @@ formats::Json top_logprobs_json(const context::Tokenizer& tokenizer,
                                 std::span<const engine::GeneratedLogprob> logprobs);
 
 /// "dynamic", "none".
-std::string_view name(engine::CacheKind kind);
 
 /// "[31 prompt tokens (0 cached) in 0.12 s, 64 tokens at 85.1 tok/s]".
 std::string summary(const engine::Generated& generated);

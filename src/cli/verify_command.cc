@@ -56,7 +56,7 @@ struct Rows {
 
 /// One way of computing the rows.
 struct Setup {
-  CacheKind cache = CacheKind::kDynamic;
+  engine::CachePolicy cache;
   kv::KvCodecs codecs = kReferenceCodecs;
   int64_t prefill_chunk = 512;
   std::optional<int64_t> threads;
@@ -182,7 +182,8 @@ class Verification {
   }
 
   void show_progress(const Setup& setup, double share) {
-    output_.progress(fmt::format("{} {}", name(setup.cache), kv::name(setup.codecs)), share);
+    output_.progress(fmt::format("{} {}", engine::name(setup.cache), kv::name(setup.codecs)),
+                     share);
   }
 
   /// What the f16 cache answers, always taking the likeliest token.
@@ -212,7 +213,7 @@ class Verification {
     rows.logits.push_back(copy_of(last));
     show_progress(setup, 0.5);
     const Stopwatch stepping;
-    if (setup.cache == CacheKind::kNone && !options_.full) {
+    if (setup.cache.recomputes() && !options_.full) {
       QUIRE_TRY_VOID(append_at_once(*engine, sequence, steps, rows));
       rows.step_ms = stepping.ms();
     } else {
@@ -257,7 +258,7 @@ class Verification {
     const engine::LogitComparison& same = o.against_same_codec;
     const std::string codec = kv::name(o.setup.codecs);
     Json json;
-    json.set("cache", name(o.setup.cache));
+    json.set("cache", engine::name(o.setup.cache));
     json.set("kv", codec);
     json.set("lossless", true);
     json.set("against", "none " + codec);
@@ -319,7 +320,7 @@ class Verification {
           same.identical() ? std::string("identical, bit for bit")
                            : fmt::format("DIFFERS from step {}", same.first_difference()->row);
       out += fmt::format("{:<8} {:<10} {:>7} {:>6} {:>8} {:<22} {:>10.2e} {:>8.1f}x {:>10}\n",
-                         name(o.setup.cache), kv::name(o.setup.codecs), o.tokens,
+                         engine::name(o.setup.cache), kv::name(o.setup.codecs), o.tokens,
                          o.setup.prefill_chunk,
                          o.setup.threads ? std::to_string(*o.setup.threads) : "default", verdict,
                          o.against_reference.kl_mean(), speedup(o), format_bytes(o.rows.kv_bytes));

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
   }
   const model::ModelConfig& config = model.config();
   QUIRE_TRY(const kernels::KernelSet* kernels, kernels::select_kernels(options.isa));
-  QUIRE_TRY(kv::KvGeometry geometry, kv_geometry(config, options.kv));
+  QUIRE_TRY(kv::KvGeometry geometry, kv_geometry(config, options.kv, options.cache.sliding));
   const int64_t chunk = std::min<int64_t>(options.prefill_chunk, config.context);
   const int64_t most = std::min<int64_t>(config.context, kv::kMaxTokens);
   const int64_t affordable = affordable_tokens(geometry, options.memory_bytes, most, chunk);
@@ -41,9 +41,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
     const kv::LayerPlace place = geometry.place(layer);
     places.push_back({place.group, place.index});
   }
-  QUIRE_TRY(engine->store_,
-            kv::KvStore::create(std::move(geometry),
-                                {.budget_bytes = options.memory_bytes, .static_reservation = {}}));
+  kv::KvStoreOptions store{.budget_bytes = options.memory_bytes};
+  if (options.cache.kind == CacheKind::kStatic) {
+    store.static_reservation = kv::StaticReservation{
+        .tokens = window.tokens, .sequences = options.static_sequences, .chunk_tokens = chunk};
+  }
+  QUIRE_TRY(engine->store_, kv::KvStore::create(std::move(geometry), store));
   const model::TransformerOptions transformer{.max_rows = static_cast<int32_t>(chunk),
                                               .policy = options.activations};
   QUIRE_TRY(engine->transformer_, model::Transformer::create({.config = &model.config(),
@@ -77,15 +80,27 @@ Sequence Engine::fork(const Sequence& sequence) {
 
 Result<void> Engine::truncate(Sequence& sequence, int64_t length) {
   QUIRE_CHECK(length >= 0 && length <= sequence.length(), "a sequence cannot be truncated to more");
-  const auto kept = static_cast<size_t>(length);
-  if (options_.cache == CacheKind::kNone || store_->truncate(sequence.cached_, length).ok()) {
-    sequence.tokens_.resize(kept);
+  if (options_.cache.recomputes() || store_->truncate(sequence.cached_, length).ok()) {
+    sequence.tokens_.resize(static_cast<size_t>(length));
     return {};
   }
-  // Window pages that a query at `length` sees are gone: the kept tokens must run again.
+  // The page at `length` is sealed, or window pages that a query there sees are gone.
+  const int64_t page_start = length - length % kv::kPageTokens;
+  if (store_->truncate(sequence.cached_, page_start).ok()) {
+    return reread_from(sequence, page_start, length);
+  }
   Sequence fresh = create_sequence();
-  QUIRE_TRY_VOID(append(fresh, sequence.tokens().first(kept)));
+  QUIRE_TRY_VOID(append(fresh, sequence.tokens().first(static_cast<size_t>(length))));
   sequence = std::move(fresh);
+  return {};
+}
+
+/// Reads tokens [start, length) again into a cache that ends at `start`.
+Result<void> Engine::reread_from(Sequence& sequence, int64_t start, int64_t length) {
+  const std::vector<TokenId> again(sequence.tokens_.begin() + start,
+                                   sequence.tokens_.begin() + length);
+  sequence.tokens_.resize(static_cast<size_t>(start));
+  QUIRE_TRY_VOID(append(sequence, again));
   return {};
 }
 
@@ -111,7 +126,7 @@ Result<void> Engine::check_step(std::span<const StepItem> items) const {
                                                   token.value, model_.config().vocab)};
     }
   }
-  if (options_.cache != CacheKind::kNone) QUIRE_CHECK_LE(rows, max_step_tokens());
+  if (!options_.cache.recomputes()) QUIRE_CHECK_LE(rows, max_step_tokens());
   return {};
 }
 
@@ -119,7 +134,7 @@ Result<void> Engine::step(std::span<const StepItem> items, std::span<float> logi
   QUIRE_TRY_VOID(check_step(items));
   const auto vocab = static_cast<size_t>(model_.config().vocab);
   QUIRE_CHECK_LE(static_cast<size_t>(logit_rows(items)) * vocab, logits.size());
-  if (options_.cache == CacheKind::kDynamic) {
+  if (!options_.cache.recomputes()) {
     QUIRE_TRY_VOID(step_cached(items, logits));
   } else {
     for (const StepItem& item : items) {
@@ -213,7 +228,7 @@ Result<std::span<const float>> Engine::append(Sequence& sequence, std::span<cons
   }
   logits_.resize(static_cast<size_t>(model_.config().vocab));
   // Without a cache every step recomputes all, so the chunks are left to step_uncached().
-  const bool whole = options_.cache == CacheKind::kNone;
+  const bool whole = options_.cache.recomputes();
   const size_t chunk = static_cast<size_t>(max_step_tokens());
   while (!tokens.empty()) {
     const size_t take = whole ? tokens.size() : std::min(chunk, tokens.size());

@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "engine/cache_policy.h"
 #include "engine/model.h"
 #include "engine/window.h"
 #include "kernels/kernel_set.h"
@@ -24,15 +25,11 @@
 
 namespace quire::engine {
 
-enum class CacheKind : uint8_t {
-  kDynamic,  // pages from a growing pool
-  kNone,     // recompute everything at every step: the reference
-};
-
 struct EngineOptions {
   int32_t threads = 1;
   std::optional<int64_t> context_tokens;  // absent: the trained length
-  CacheKind cache = CacheKind::kDynamic;
+  CachePolicy cache;
+  int32_t static_sequences = 1;  // that a static cache sets pages aside for
   kv::KvCodecs kv;
   kernels::ActivationPolicy activations = kernels::ActivationPolicy::kInt8;
   int32_t prefill_chunk = 512;  // changes no bit
@@ -78,7 +75,7 @@ class Engine {
 
   const Model& model() const { return model_; }
   const Window& window() const { return window_; }
-  CacheKind cache() const { return options_.cache; }
+  const CachePolicy& cache() const { return options_.cache; }
   int32_t num_threads() const { return threads_.num_threads(); }
   std::string_view isa() const { return kernels_->name; }
   const kv::KvGeometry& geometry() const { return store_->geometry(); }
@@ -91,7 +88,8 @@ class Engine {
   /// A second sequence with the same tokens on the same pages.
   Sequence fork(const Sequence& sequence);
   /// Forgets all tokens from `length` on. If pages that are needed there are gone (windows), the
-  /// kept tokens are prefilled again. Requires 0 <= length <= sequence.length().
+  /// kept tokens are prefilled again; if the page there is sealed, those of it. Requires 0 <=
+  /// length <= sequence.length().
   Result<void> truncate(Sequence& sequence, int64_t length);
 
   /// Most tokens of one step().
@@ -115,6 +113,7 @@ class Engine {
   Engine(const Model& model, EngineOptions options, Window window,
          const kernels::KernelSet* kernels);
   int64_t logit_rows(std::span<const StepItem> items) const;
+  Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);
   Result<void> check_step(std::span<const StepItem> items) const;
   Result<void> step_cached(std::span<const StepItem> items, std::span<float> logits);
   Result<void> step_uncached(const StepItem& item, std::span<float> logits);

@@ -41,7 +41,7 @@ class Generation {
     const Clock::time_point start = Clock::now();
     out_.prompt_tokens = static_cast<int64_t>(prompt.size());
     const int64_t reused = reusable_tokens(sequence_, prompt);
-    out_.cached_tokens = engine_.cache() == CacheKind::kNone ? 0 : reused;
+    out_.cached_tokens = engine_.cache().recomputes() ? 0 : reused;
     QUIRE_TRY_VOID(engine_.truncate(sequence_, reused));
     auto prefilled =
         engine_.append(sequence_, prompt.subspan(static_cast<size_t>(reused)), events_.on_prefill);

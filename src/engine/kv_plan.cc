@@ -4,12 +4,18 @@
 
 namespace quire::engine {
 
-Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs) {
+Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs,
+                                   std::optional<SlidingWindow> sliding) {
   std::vector<kv::LayerKv> layers;
   for (const model::LayerConfig& layer : config.layers) {
-    layers.push_back({.num_kv_heads = config.num_kv_heads,
-                      .head_dim = config.head_dim,
-                      .window_tokens = layer.window_tokens});
+    kv::LayerKv cached{.num_kv_heads = config.num_kv_heads,
+                       .head_dim = config.head_dim,
+                       .window_tokens = layer.window_tokens};
+    if (sliding && (layer.window_tokens == 0 || layer.window_tokens > sliding->window_tokens)) {
+      cached.window_tokens = sliding->window_tokens;
+      cached.sink_tokens = sliding->sink_tokens;
+    }
+    layers.push_back(cached);
   }
   return kv::KvGeometry::create(layers, codecs);
 }

@@ -4,14 +4,19 @@
 #pragma once
 #include <cstdint>
 
+#include <optional>
+
 #include "base/result.h"
+#include "engine/cache_policy.h"
 #include "kv/geometry.h"
 #include "model/config.h"
 
 namespace quire::engine {
 
-/// What a model of these numbers caches.
-Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs);
+/// What a model of these numbers caches. A sliding window holds in layers that see everything or
+/// have a longer window; those with a shorter one keep theirs.
+Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs,
+                                   std::optional<SlidingWindow> sliding = std::nullopt);
 
 /// The longest context, at most `most`, whose pages stay within `bytes` at every moment when it is
 /// read in chunks of `chunk_tokens`.

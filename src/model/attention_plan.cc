@@ -36,18 +36,21 @@ void add_split(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
     const int32_t position = part.first_position + row;
     const int32_t oldest =
         shape.window_tokens > 0 ? std::max(0, position - shape.window_tokens + 1) : 0;
-    const int32_t first = oldest / kernels::kSplitTokens;
     const int32_t last = position / kernels::kSplitTokens;
+    // The splits of the sinks, then those of the window.
+    const int32_t sinks =
+        (std::min(shape.sink_tokens, oldest) + kernels::kSplitTokens - 1) / kernels::kSplitTokens;
+    const int32_t first = std::max(sinks, oldest / kernels::kSplitTokens);
     for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
-      const int32_t count = last - first + 1;
+      const int32_t count = sinks + last - first + 1;
       plan.merges.push_back({sequence, head, row, count, plan.num_partials});
-      for (int32_t split = first; split <= last; ++split) {
+      for (int32_t i = 0; i < count; ++i) {
+        const int32_t split = i < sinks ? i : first + i - sinks;
         plan.tasks.push_back({.sequence = sequence,
                               .kv_head = head,
                               .row_begin = row,
                               .row_end = row + 1,
                               .split = split,
-                              .first_split = first,
                               .partial = plan.num_partials++});
       }
     }

@@ -18,9 +18,8 @@ struct AttentionTask {
   int32_t kv_head = 0;
   int32_t row_begin = 0;  // within the sequence's rows
   int32_t row_end = 0;
-  int32_t split = -1;       // -1: all of them, written to the output
-  int32_t first_split = 0;  // of this row: what its window still sees
-  int64_t partial = 0;      // index of the partial result, in units of one kv head's group
+  int32_t split = -1;   // -1: all of them, written to the output
+  int64_t partial = 0;  // index of the partial result, in units of one kv head's group
 };
 
 /// Partial results to merge: `num_splits` of one row and kv head, from index `partial` on.
@@ -42,6 +41,7 @@ struct AttentionShape {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t window_tokens = 0;  // 0: global
+  int32_t sink_tokens = 0;    // with a window: the first tokens, which stay visible
   int32_t num_threads = 1;
 };
 

@@ -14,7 +14,8 @@ namespace quire::model {
 /// One sequence's part: its rows stand side by side in the batch.
 struct BatchSequence {
   std::span<const kernels::PagedKvView>
-      groups;                  // one a layer group; slots of these rows are writable
+      groups;  // one a layer group; slots of these rows are writable, and the sealed
+               // forms of the pages that they fill
   int32_t first_position = 0;  // of its first row
   int32_t num_rows = 0;
 };

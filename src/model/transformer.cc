@@ -6,6 +6,7 @@
 #include "model/attention_plan.h"
 #include "model/matmul_group.h"
 #include "model/rope.h"
+#include "model/seal_plan.h"
 
 namespace quire::model {
 
@@ -138,15 +139,14 @@ class Transformer::Pass {
 
   /// One plan a layer group: its layers share a window.
   void plan_attentions() {
-    for (size_t layer = 0; layer < places_.size(); ++layer) {
-      const auto group = static_cast<size_t>(places_[layer].group);
-      if (group < plans_.size() && !plans_[group].tasks.empty()) continue;
-      plans_.resize(std::max(plans_.size(), group + 1));
-      plans_[group] =
-          plan_attention(batch_.sequences, {.num_heads = c_.num_heads,
-                                            .num_kv_heads = c_.num_kv_heads,
-                                            .window_tokens = c_.layers[layer].window_tokens,
-                                            .num_threads = threads_.num_threads()});
+    for (size_t group = 0; group < batch_.sequences.front().groups.size(); ++group) {
+      const kernels::PagedKvView& kv = batch_.sequences.front().groups[group];
+      plans_.push_back(plan_attention(batch_.sequences, {.num_heads = c_.num_heads,
+                                                         .num_kv_heads = c_.num_kv_heads,
+                                                         .window_tokens = kv.window,
+                                                         .sink_tokens = kv.sinks,
+                                                         .num_threads = threads_.num_threads()}));
+      seals_.push_back(plan_seals(batch_.sequences, group));
     }
   }
 
@@ -189,6 +189,7 @@ class Transformer::Pass {
                   product(w.key, s_.normed, s_.k.as<float>().data(), kernels::Store::kReplace),
                   product(w.value, s_.normed, s_.v.as<float>().data(), kernels::Store::kReplace)});
     rotate_and_store(layer, w);
+    seal_full_pages(layer);
     attend(layer);
     quantize_rows(s_.attended, w.attention_out);
     add_branch(w.attention_out, s_.attended, w.post_attention_norm);
@@ -283,6 +284,23 @@ class Transformer::Pass {
     kernels_.rope(args, begin, end);
   }
 
+  /// Encodes the pages that this batch fills, before a query behind them reads them.
+  void seal_full_pages(int32_t layer) {
+    const KvPlace place = places_[static_cast<size_t>(layer)];
+    const std::vector<PageSeal>& seals = seals_[static_cast<size_t>(place.group)];
+    const auto count = static_cast<int32_t>(seals.size()) * c_.num_kv_heads;
+    threads_.parallel(count, [&](int32_t i) {
+      const kernels::ScopedFloatEnvironment environment;
+      const PageSeal& seal = seals[static_cast<size_t>(i / c_.num_kv_heads)];
+      const BatchSequence& part = batch_.sequences[static_cast<size_t>(seal.sequence)];
+      const int32_t head = i % c_.num_kv_heads;
+      kernels_.seal_kv({.kv = &part.groups[static_cast<size_t>(place.group)],
+                        .layer = place.index,
+                        .page = seal.page},
+                       head, head + 1);
+    });
+  }
+
   void attend(int32_t layer) {
     const KvPlace place = places_[static_cast<size_t>(layer)];
     const AttentionPlan& plan = plans_[static_cast<size_t>(place.group)];
@@ -365,7 +383,8 @@ class Transformer::Pass {
   const int32_t max_rows_;
   Scratch& s_;
   const Batch& batch_;
-  std::vector<AttentionPlan> plans_;  // [layer groups]
+  std::vector<AttentionPlan> plans_;          // [layer groups]
+  std::vector<std::vector<PageSeal>> seals_;  // [layer groups]
 };
 
 Transformer::Transformer(Parts parts, const TransformerOptions& options,
