@@ -61,6 +61,11 @@ Result<void> parse_logit_bias(SamplingChoice& options, std::string_view option,
 Result<void> parse_cache(CacheOptions& options, std::string_view option, std::string_view value) {
   auto policy = engine::parse_cache_policy(value);
   if (!policy) return usage(fmt::format("{}: {}", option, policy.error().message));
+  if (policy->offload_bytes) {
+    return usage(fmt::format("{} offloaded: not supported yet; --cache dynamic keeps all pages in "
+                             "memory, and --kv q8 needs half of it",
+                             option));
+  }
   options.cache = *std::move(policy);
   return {};
 }
