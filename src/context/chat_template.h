@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "context/answer_format.h"
 #include "formats/json.h"
 
 namespace quire::context {
@@ -77,6 +78,11 @@ struct TemplateTraits {
   std::vector<std::string> after_answer;
   /// What opens and closes a reasoning block ("<think>", "</think>"), if the template knows one.
   std::optional<std::pair<std::string, std::string>> reasoning_tags;
+  /// How an assistant's call of a tool is written; kNone where the template knows no tools.
+  ToolCallFormat tool_call_format = ToolCallFormat::kNone;
+
+  /// What an AnswerParser needs to know.
+  AnswerFormat answer_format() const { return {reasoning_tags, tool_call_format}; }
 };
 
 class ChatTemplate {

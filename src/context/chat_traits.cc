@@ -227,9 +227,22 @@ class Prober {
         if (!is_sensible(prompt)) continue;
         profile_.adapters = candidate;
         profile_.traits.tool_calls = true;
+        find_tool_call_format(call_text(prompt->text));
         return;
       }
     }
+    find_tool_call_format("");
+  }
+
+  /// What stands between the user's message and the tool's result: the call.
+  static std::string_view call_text(std::string_view prompt) {
+    const size_t begin = std::min(prompt.rfind(kUserText), prompt.size());
+    const std::string_view text = prompt.substr(begin);
+    return text.substr(0, text.find(kResultText));
+  }
+
+  void find_tool_call_format(std::string_view call) {
+    profile_.traits.tool_call_format = context::find_tool_call_format(call, kToolName, source_);
   }
 
   void find_reasoning_tags() {

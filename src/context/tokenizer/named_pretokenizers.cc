@@ -54,6 +54,20 @@ constexpr std::string_view kDeepSeek3Cjk =
 constexpr std::string_view kDeepSeek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// Punctuation is that of Unicode 8 (tokenizers 0.23 asks the crate unicode_categories), and ASCII's
+// symbols. What later versions added must not match; two characters have since left the category.
+constexpr std::string_view kPunctuationPattern =
+    R"((?![)"
+    R"(\x{61D}\x{9FD}\x{A76}\x{C77}\x{C84}\x{1B4E}-\x{1B4F}\x{1B7D}-\x{1B7F})"
+    R"(\x{2E43}-\x{2E4F}\x{2E52}-\x{2E5D}\x{10D6E}\x{10EAD}\x{10F55}-\x{10F59})"
+    R"(\x{10F86}-\x{10F89}\x{113D4}-\x{113D5}\x{113D7}-\x{113D8}\x{1144B}-\x{1144F})"
+    R"(\x{1145A}-\x{1145B}\x{1145D}\x{11660}-\x{1166C}\x{116B9}\x{1183B}\x{11944}-\x{11946})"
+    R"(\x{119E2}\x{11A3F}-\x{11A46}\x{11A9A}-\x{11A9C}\x{11A9E}-\x{11AA2})"
+    R"(\x{11B00}-\x{11B09}\x{11BE1}\x{11C41}-\x{11C45}\x{11C70}-\x{11C71})"
+    R"(\x{11EF7}-\x{11EF8}\x{11F43}-\x{11F4F}\x{11FFF}\x{12FF1}-\x{12FF2})"
+    R"(\x{16D6D}-\x{16D6F}\x{16E97}-\x{16E9A}\x{16FE2}\x{1E5FF}\x{1E95E}-\x{1E95F})"
+    R"(])[\p{P}$+<=>^`|~\x{166D}\x{111C9}])";
+
 // Not patterns, but the components of tokenizer.json that the makers used.
 constexpr std::string_view kDigits = "Digits";             // one by one
 constexpr std::string_view kDigitRuns = "DigitRuns";       // individual_digits: false
@@ -137,7 +151,7 @@ Result<PreTokenizerStep> digits_split(SplitBehavior behavior) {
 }
 
 Result<PreTokenizerStep> punctuation_split(SplitBehavior behavior) {
-  QUIRE_TRY(Regex regex, Regex::compile(R"([\p{P}$+<=>^`|~])", "The pattern of Punctuation"));
+  QUIRE_TRY(Regex regex, Regex::compile(kPunctuationPattern, "The pattern of Punctuation"));
   return PreTokenizerStep(Split{Pattern::regex(std::move(regex)), behavior});
 }
 
