@@ -79,6 +79,13 @@ void drop_read_open_pages(PageTable& table, int64_t length) {
   }
 }
 
+PrefixTreeOptions tree_options(const KvStoreOptions& options) {
+  PrefixTreeOptions tree = options.prefix;
+  // A partly shared page is copied before it is written; a spilled one cannot be.
+  tree.whole_pages = tree.whole_pages || options.spill.has_value();
+  return tree;
+}
+
 Error no_room(const ReservePlan& plan, int64_t length, int64_t budget) {
   return {ErrorCode::kDoesNotFit,
           fmt::format("the KV cache has no room for {} more tokens after {}: they need {} pages of "
@@ -117,13 +124,14 @@ Result<std::unique_ptr<KvStore>> KvStore::create(KvGeometry geometry,
   // make_unique cannot reach the private constructor.
   std::unique_ptr<KvStore> store(new KvStore(std::move(geometry), options));
   QUIRE_TRY_VOID(store->create_pools(options));
+  if (options.spill) QUIRE_TRY_VOID(store->create_spills(*options.spill));
   return store;
 }
 
 KvStore::KvStore(KvGeometry geometry, const KvStoreOptions& options)
     : geometry_(std::move(geometry)),
       ledger_(options.budget_bytes),
-      tree_(geometry_, options.prefix) {}
+      tree_(geometry_, tree_options(options)) {}
 
 KvStore::~KvStore() {
   QUIRE_CHECK(sequences_.empty(), "a sequence outlives its KvStore");
@@ -165,7 +173,8 @@ Result<std::unique_ptr<PagePool>> KvStore::create_pool(int64_t page_bytes, int64
     pool.max_pages = peak_pages * options.static_reservation->sequences;
     pool.preallocated_pages = pool.max_pages;
   } else {
-    pool.max_pages = std::min<int64_t>(options.budget_bytes / page_bytes, INT32_MAX);
+    const int64_t bytes = options.budget_bytes + (options.spill ? options.spill->max_bytes : 0);
+    pool.max_pages = std::min<int64_t>(bytes / page_bytes, INT32_MAX);
   }
   return PagePool::create(pool, ledger_);
 }
@@ -240,10 +249,7 @@ Result<void> KvStore::reserve(const KvSequence& seq, int64_t tokens) {
   Sequence& sequence = find(seq);
   if (tokens <= sequence.reserved) return {};
   if (tokens > kMaxTokens - sequence.length) return too_long(tokens, sequence.length);
-  ReservePlan plan = plan_reserve(seq, tokens);
-  if (!plan.fits) {
-    tree_.evict_until([&] { return (plan = plan_reserve(seq, tokens)).fits; });
-  }
+  QUIRE_TRY(const ReservePlan plan, make_room(seq, tokens));
   const int64_t end = sequence.length + tokens;
   auto pages = plan.fits ? acquire_pages(sequence, end) : std::nullopt;
   if (!pages) return no_room(plan, sequence.length, ledger_.ceiling());
@@ -290,6 +296,21 @@ Result<void> KvStore::truncate(const KvSequence& seq, int64_t length) {
   return {};
 }
 
+/// The plan once the prefix tree and then full pages have given way as far as they need to.
+Result<ReservePlan> KvStore::make_room(const KvSequence& seq, int64_t tokens) {
+  if (reader_) QUIRE_CHECK(staging_.resize(staging_bytes()), "buffers only shrink here");
+  ReservePlan plan = plan_reserve(seq, tokens);
+  if (!plan.fits) {
+    tree_.evict_until([&] { return (plan = plan_reserve(seq, tokens)).fits; });
+  }
+  while (!plan.fits) {
+    QUIRE_TRY(const bool spilled, spill_one());
+    if (!spilled) break;
+    plan = plan_reserve(seq, tokens);
+  }
+  return plan;
+}
+
 std::optional<Error> KvStore::find_rollback_fault(const Sequence& sequence, size_t g,
                                                   int64_t length) const {
   const LayerGroup& group = geometry_.groups()[g];
@@ -303,19 +324,21 @@ std::optional<Error> KvStore::find_rollback_fault(const Sequence& sequence, size
                     "prefill again from the start",
                     sequence.length, length, group.window_tokens, table.tail_begin())};
   }
-  if (group.is_lossless() || length % kPageTokens == 0) return std::nullopt;
+  if (length % kPageTokens == 0) return std::nullopt;
   const int64_t base = length - length % kPageTokens;
   const auto entries = table.entries();
   const auto own = std::find_if(entries.begin(), entries.end(), [&](const PageTableEntry& e) {
     return e.first_position() <= base && length <= e.end_position();
   });
-  if (own != entries.end() && own->page) return std::nullopt;
-  return Error{
-      ErrorCode::kUnsupported,
-      fmt::format("cannot roll the KV cache back from {} to {} tokens: the page that starts "
-                  "at position {} is sealed in {}; roll back to its start and read the "
-                  "tokens behind it again",
-                  sequence.length, length, base, kv::name(group.codecs))};
+  if (own != entries.end() && own->page && !own->page.is_spilled()) return std::nullopt;
+  if (own == entries.end() && group.is_lossless()) return std::nullopt;
+  const std::string why =
+      group.is_lossless() ? "in the spill file" : "sealed in " + kv::name(group.codecs);
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("cannot roll the KV cache back from {} to {} tokens: the page that "
+                           "starts at position {} is {}; roll back to its start and read the "
+                           "tokens behind it again",
+                           sequence.length, length, base, why)};
 }
 
 kernels::PagedKvView KvStore::view(const KvSequence& seq, int32_t group) const {
@@ -343,8 +366,8 @@ int64_t KvStore::held_bytes(const KvSequence& seq) const {
   int64_t bytes = 0;
   for (size_t g = 0; g < pools_.size(); ++g) {
     for (const PageTableEntry& entry : sequence.tables[g].entries()) {
-      if (entry.page) bytes += pools_[g].open->page_bytes();
-      if (entry.sealed) bytes += pools_[g].sealed->page_bytes();
+      if (entry.page && !entry.page.is_spilled()) bytes += pools_[g].open->page_bytes();
+      if (entry.sealed && !entry.sealed.is_spilled()) bytes += pools_[g].sealed->page_bytes();
     }
   }
   return bytes;
@@ -376,6 +399,8 @@ KvStats KvStore::stats() const {
       group.sealed_pages_free = pools.sealed->num_available();
       group.sealed_pages_cached = pools.sealed->num_cached();
     }
+    group.pages_spilled = pools.full().num_spilled();
+    stats.bytes_spilled += group.pages_spilled * pools.full().page_bytes();
     stats.groups.push_back(group);
     stats.bytes_cached +=
         group.pages_cached * group.page_bytes + group.sealed_pages_cached * group.sealed_page_bytes;

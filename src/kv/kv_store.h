@@ -16,6 +16,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 #include "kv/prefix_tree.h"
+#include "kv/spill_reader.h"
 
 namespace quire::kv {
 
@@ -65,10 +67,18 @@ struct StaticReservation {
   int64_t chunk_tokens = 0;
 };
 
+/// Let full pages wait in private files when memory is short, one file a layer group.
+struct SpillOptions {
+  std::function<Result<std::unique_ptr<PrivateFile>>()> open_file;
+  int64_t max_bytes = 0;    // of pages, beyond the budget of memory
+  int32_t num_buffers = 2;  // 2: the next layer is read while one is computed; 1: less memory
+};
+
 struct KvStoreOptions {
   int64_t budget_bytes = 0;  // ceiling for the held pages of all groups together
   std::optional<StaticReservation> static_reservation = std::nullopt;  // absent: a growing pool
-  PrefixTreeOptions prefix = {};  // its pages count among those of budget_bytes
+  PrefixTreeOptions prefix = {};                     // its pages count among those of budget_bytes
+  std::optional<SpillOptions> spill = std::nullopt;  // absent: all pages stay in memory
 };
 
 /// What reserve() would do before the prefix tree makes room: pure arithmetic over page tables.
@@ -90,12 +100,15 @@ struct KvGroupStats {
   int64_t sealed_pages_held = 0;
   int64_t sealed_pages_free = 0;
   int64_t sealed_pages_cached = 0;
+  int64_t pages_spilled = 0;  // of those held, in either form
 };
 
 struct KvStats {
   int64_t bytes_used = 0;  // of all sequences; what two of them share counts twice
-  int64_t bytes_held = 0;  // whole pages, shared ones once (static: all that is set aside)
-  int64_t bytes_peak = 0;  // highest bytes_held so far
+  int64_t bytes_held = 0;  // whole pages in memory, shared ones once (static: all that is set
+                           // aside), and buffers for spilled ones
+  int64_t bytes_spilled = 0;  // whole pages in spill files
+  int64_t bytes_peak = 0;     // highest bytes_held so far
   int64_t bytes_cached = 0;
   int64_t bytes_budget = 0;
   int64_t num_sequences = 0;
@@ -140,8 +153,8 @@ class KvStore {
 
   [[nodiscard]] ReservePlan plan_reserve(const KvSequence& seq, int64_t tokens) const;
   /// Makes the `tokens` slots after length() writable in every group; those reserved before count.
-  /// The prefix tree gives way where room is short. kDoesNotFit with the numbers, and nothing
-  /// changed, if there is no room.
+  /// Where room is short the prefix tree gives way, then full pages are spilled. kDoesNotFit with
+  /// the numbers, and nothing changed, if there is no room.
   [[nodiscard]] Result<void> reserve(const KvSequence& seq, int64_t tokens);
   /// The first `tokens` reserved slots are now valid. Window groups return pages that hold none of
   /// the last window_tokens positions. Requires tokens <= reserved().
@@ -157,11 +170,17 @@ class KvStore {
   /// that changes this sequence; slots from length() on may be written, none before.
   [[nodiscard]] kernels::PagedKvView view(const KvSequence& seq, int32_t group) const;
 
+  /// For a pass over these sequences, some pages of which may be spilled: gives the views that
+  /// view() cannot. Null if all of them are in memory. Valid until end_stream(), before which
+  /// nothing may change. kDoesNotFit if the system refuses memory for the buffers.
+  [[nodiscard]] Result<kernels::LayerStream*> stream(std::span<const KvSequence* const> sequences);
+  void end_stream();
+
   [[nodiscard]] int64_t length(const KvSequence& seq) const;
   [[nodiscard]] int64_t reserved(const KvSequence& seq) const;
   /// Rows of this sequence, as counted in its page tables.
   [[nodiscard]] int64_t used_bytes(const KvSequence& seq) const;
-  /// Pages of this sequence, shared ones too.
+  /// Pages of this sequence that are in memory, shared ones too.
   [[nodiscard]] int64_t held_bytes(const KvSequence& seq) const;
   /// For inspection; valid until the next call that changes this sequence.
   [[nodiscard]] const PageTable& table(const KvSequence& seq, int32_t group) const;
@@ -201,6 +220,11 @@ class KvStore {
   struct GroupPools {
     std::unique_ptr<PagePool> open;
     std::unique_ptr<PagePool> sealed;  // null with a lossless codec
+    /// Whose full pages may be spilled: they are read once a pass, and never written.
+    [[nodiscard]] PagePool& full() const { return sealed ? *sealed : *open; }
+    [[nodiscard]] PageForm full_form() const {
+      return sealed ? PageForm::kSealed : PageForm::kOpen;
+    }
   };
 
   KvStore(KvGeometry geometry, const KvStoreOptions& options);
@@ -208,6 +232,11 @@ class KvStore {
   [[nodiscard]] Result<std::unique_ptr<PagePool>> create_pool(int64_t page_bytes,
                                                               int64_t peak_pages,
                                                               const KvStoreOptions& options);
+  [[nodiscard]] Result<void> create_spills(const SpillOptions& options);
+  [[nodiscard]] Result<ReservePlan> make_room(const KvSequence& seq, int64_t tokens);
+  [[nodiscard]] Result<bool> spill_one();
+  void forget_spans(PageId page, size_t group);
+  [[nodiscard]] int64_t staging_bytes() const;
   [[nodiscard]] Sequence& find(const KvSequence& seq);
   [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
   [[nodiscard]] KvSequence adopt(Sequence sequence);
@@ -234,6 +263,9 @@ class KvStore {
   std::vector<GroupPools> pools_;  // one per group; outlive tree and sequences
   PrefixTree tree_;
   std::map<SeqId, Sequence> sequences_;
+  int32_t num_buffers_ = 0;              // of the reader; 0 without spilling
+  Reservation staging_;                  // for them
+  std::unique_ptr<SpillReader> reader_;  // null without spilling
   int64_t next_id_ = 0;
   std::atomic<int64_t> bytes_used_{0};
   std::atomic<int64_t> num_sequences_{0};

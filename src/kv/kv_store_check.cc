@@ -16,8 +16,14 @@ std::optional<std::string> KvStore::find_fault() const {
     charged += pools_[g].open->charged_bytes();
     if (pools_[g].sealed) charged += pools_[g].sealed->charged_bytes();
   }
+  charged += staging_.bytes();
   if (charged != ledger_.used()) {
-    return fmt::format("the pools hold {} bytes, the ledger says {}", charged, ledger_.used());
+    return fmt::format("pools and buffers hold {} bytes, the ledger says {}", charged,
+                       ledger_.used());
+  }
+  if (staging_.bytes() < staging_bytes()) {
+    return fmt::format("{} bytes of buffers for spilled pages, but {} are needed", staging_.bytes(),
+                       staging_bytes());
   }
   if (auto fault = tree_.find_fault()) return "prefix tree: " + *fault;
   int64_t used = 0;

@@ -49,7 +49,7 @@ PageRef PageRef::share() const {
 
 std::byte* PageRef::data() const {
   QUIRE_CHECK(pool_ != nullptr, "an empty PageRef pins nothing");
-  return pool_->address(id_);
+  return pool_->is_spilled(id_) ? nullptr : pool_->address(id_);
 }
 
 bool PageRef::is_shared() const {
@@ -127,10 +127,39 @@ std::optional<PageRef> PagePool::acquire() {
 
 std::optional<PageRef> PagePool::acquire_copy(const PageRef& source) {
   QUIRE_CHECK(source.pool_ == this, "a page is copied within its pool");
+  QUIRE_CHECK(!source.is_spilled(), "only full pages are spilled, and full pages are not written");
   const auto page = take_free_page();
   if (!page) return std::nullopt;
   std::memcpy(address(*page), source.data(), static_cast<size_t>(options_.page_bytes));
   return PageRef(this, *page);
+}
+
+void PagePool::set_spill(std::unique_ptr<PageSpill> spill) {
+  QUIRE_CHECK_EQ(spill->shape().max_pages, options_.max_pages);
+  QUIRE_CHECK_EQ(options_.preallocated_pages, 0);
+  spill_ = std::move(spill);
+}
+
+bool PagePool::is_spilled(PageId page) const {
+  return index(page) < spilled_.size() && spilled_[index(page)];
+}
+
+Result<void> PagePool::spill(PageId page) {
+  QUIRE_CHECK(spill_ != nullptr, "a pool without a spill file");
+  QUIRE_CHECK_LT(0, pin_count(page));
+  QUIRE_CHECK(!is_spilled(page), "the page is spilled already");
+  QUIRE_TRY_VOID(spill_->write(page, {address(page), static_cast<size_t>(options_.page_bytes)}));
+  spilled_.resize(pins_.size());
+  spilled_[index(page)] = true;
+  num_spilled_.fetch_add(1, std::memory_order_relaxed);
+  QUIRE_CHECK(charged_.resize(charge_for(num_resident())), "shrinking a reservation always works");
+  // A later tenant of the slot expects zeros.
+  const auto page_bytes = static_cast<size_t>(options_.page_bytes);
+  if (::madvise(address(page), page_bytes, MADV_DONTNEED) != 0) {
+    std::memset(address(page), 0, page_bytes);
+  }
+  ASAN_POISON_MEMORY_REGION(address(page), page_bytes);
+  return {};
 }
 
 int64_t PagePool::num_available() const {
@@ -141,7 +170,7 @@ int64_t PagePool::num_available() const {
 
 std::optional<int64_t> PagePool::price(int64_t pages) const {
   if (pages > options_.max_pages - num_held()) return std::nullopt;
-  return charge_for(num_held() + pages) - charge_for(num_held());
+  return charge_for(num_resident() + pages) - charge_for(num_resident());
 }
 
 int32_t PagePool::pin_count(PageId page) const {
@@ -154,14 +183,14 @@ std::byte* PagePool::address(PageId page) {
   return slab_.data() + int64_t{page.value} * options_.page_bytes;
 }
 
-int64_t PagePool::charge_for(int64_t held) const {
-  return std::max(held, options_.preallocated_pages) * options_.page_bytes;
+int64_t PagePool::charge_for(int64_t resident) const {
+  return std::max(resident, options_.preallocated_pages) * options_.page_bytes;
 }
 
 /// Pinned once and charged; its bytes are old if it came from dirty_, else zero.
 std::optional<PageId> PagePool::take_free_page() {
   if (num_held() == options_.max_pages) return std::nullopt;
-  if (!charged_.resize(charge_for(num_held() + 1))) return std::nullopt;
+  if (!charged_.resize(charge_for(num_resident() + 1))) return std::nullopt;
 
   PageId page;
   if (!dirty_.empty()) {
@@ -193,7 +222,14 @@ void PagePool::unpin(PageId page) {
 
 void PagePool::give_back(PageId page) {
   const int64_t held = num_held_.fetch_sub(1, std::memory_order_relaxed) - 1;
-  QUIRE_CHECK(charged_.resize(charge_for(held)), "shrinking a reservation always works");
+  if (is_spilled(page)) {
+    spill_->discard(page);
+    spilled_[index(page)] = false;
+    num_spilled_.fetch_sub(1, std::memory_order_relaxed);
+    clean_.push_back(page);
+    return;
+  }
+  QUIRE_CHECK(charged_.resize(charge_for(num_resident())), "shrinking a reservation always works");
   ASAN_POISON_MEMORY_REGION(address(page), static_cast<size_t>(options_.page_bytes));
 
   const int64_t keep = std::max(options_.cached_pages, options_.preallocated_pages - held);
@@ -232,9 +268,13 @@ std::optional<std::string> PagePool::find_fault() const {
   if (touched > options_.max_pages) {
     return fmt::format("{} pages in a slab for {}", touched, options_.max_pages);
   }
-  if (charged_.bytes() != charge_for(held)) {
-    return fmt::format("the ledger is charged {} bytes for {} pages of {}", charged_.bytes(), held,
-                       options_.page_bytes);
+  const auto spilled = std::count(spilled_.begin(), spilled_.end(), true);
+  if (spilled != num_spilled()) {
+    return fmt::format("{} pages are spilled, but {} are counted", spilled, num_spilled());
+  }
+  if (charged_.bytes() != charge_for(held - spilled)) {
+    return fmt::format("the ledger is charged {} bytes for {} pages of {}", charged_.bytes(),
+                       held - spilled, options_.page_bytes);
   }
   return std::nullopt;
 }

@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "kv/memory_ledger.h"
+#include "kv/page_spill.h"
 
 namespace quire::kv {
 
@@ -35,8 +36,10 @@ class PageRef {
   /// One more pin on the same page. Requires a page, as all below.
   [[nodiscard]] PageRef share() const;
   [[nodiscard]] PageId id() const { return id_; }
-  /// page_bytes() bytes, 4 KiB aligned, valid while any pin lives.
+  /// page_bytes() bytes, 4 KiB aligned, valid while any pin lives and the page is not spilled; null
+  /// if it is.
   [[nodiscard]] std::byte* data() const;
+  [[nodiscard]] bool is_spilled() const { return data() == nullptr; }
   /// Whether another pin exists: then nobody may write.
   [[nodiscard]] bool is_shared() const;
 
@@ -64,6 +67,8 @@ class PagePool {
   /// ledger must outlive the pool.
   [[nodiscard]] static Result<std::unique_ptr<PagePool>> create(const PagePoolOptions& options,
                                                                 MemoryLedger& ledger);
+  /// From now on pages may be spilled. Requires one place a page: shape().max_pages == max_pages().
+  void set_spill(std::unique_ptr<PageSpill> spill);
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
   /// Aborts if a page is still pinned.
@@ -74,6 +79,14 @@ class PagePool {
   [[nodiscard]] std::optional<PageRef> acquire();
   /// The same with the bytes of `source`, a page of this pool: copy-on-write.
   [[nodiscard]] std::optional<PageRef> acquire_copy(const PageRef& source);
+
+  /// Moves a held page to the spill file and gives its memory back; its pins stay. Requires a spill
+  /// and a resident page. If the file refuses, the page stays where it was.
+  [[nodiscard]] Result<void> spill(PageId page);
+  /// Null without one.
+  [[nodiscard]] const PageSpill* spill_file() const { return spill_.get(); }
+  [[nodiscard]] bool is_spilled(PageId page) const;
+  [[nodiscard]] int64_t num_spilled() const { return num_spilled_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] int64_t page_bytes() const { return options_.page_bytes; }
   [[nodiscard]] int64_t max_pages() const { return options_.max_pages; }
@@ -93,7 +106,7 @@ class PagePool {
   [[nodiscard]] int32_t pin_count(PageId page) const;
 
   /// The first broken invariant as a sentence: free + held == total, each free page listed once,
-  /// the ledger charged for exactly the held (or preallocated) pages.
+  /// the ledger charged for exactly the resident (or preallocated) pages.
   [[nodiscard]] std::optional<std::string> find_fault() const;
   /// Aborts with that sentence.
   void check() const;
@@ -105,7 +118,8 @@ class PagePool {
   [[nodiscard]] std::byte* address(PageId page);
   [[nodiscard]] std::optional<PageId> take_free_page();
   [[nodiscard]] Result<void> preallocate();
-  [[nodiscard]] int64_t charge_for(int64_t held) const;
+  [[nodiscard]] int64_t num_resident() const { return num_held() - num_spilled(); }
+  [[nodiscard]] int64_t charge_for(int64_t resident) const;
   void pin(PageId page);
   void unpin(PageId page);
   void give_back(PageId page);
@@ -117,6 +131,9 @@ class PagePool {
   std::vector<int32_t> pins_;  // [num_touched_] pins of each page handed out so far
   std::vector<PageId> clean_;  // free, all zero
   std::vector<PageId> dirty_;  // free, memory kept, old bytes
+  std::unique_ptr<PageSpill> spill_;
+  std::vector<bool> spilled_;  // [num_touched_], or shorter: the rest are resident
+  std::atomic<int64_t> num_spilled_{0};
   std::atomic<int64_t> num_held_{0};
   std::atomic<int64_t> num_cached_{0};
 };

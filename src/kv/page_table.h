@@ -78,6 +78,8 @@ class PageTable {
   /// The same positions up to `end`, sharing the pages.
   [[nodiscard]] PageTable fork(int64_t end) const;
 
+  /// To be called when a page's address has changed.
+  void forget_spans() { spans_stale_ = true; }
   /// For kernels; valid until the next non-const call.
   [[nodiscard]] std::span<const kernels::PageSpan> spans() const;
 

@@ -49,7 +49,9 @@ void PrefixPin::reset() {
 }
 
 PrefixTree::PrefixTree(const KvGeometry& geometry, const PrefixTreeOptions& options)
-    : geometry_(geometry), options_(options), whole_pages_(!is_lossless(geometry.codecs())) {
+    : geometry_(geometry),
+      options_(options),
+      whole_pages_(options.whole_pages || !is_lossless(geometry.codecs())) {
   QUIRE_CHECK_LE(1, options.hash_bits);
   QUIRE_CHECK_LE(options.hash_bits, 64);
   QUIRE_CHECK_LE(0, options.budget_bytes);

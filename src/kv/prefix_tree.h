@@ -90,6 +90,7 @@ enum class PublishTail : uint8_t {
 struct PrefixTreeOptions {
   int64_t budget_bytes = INT64_MAX;  // of pages; what passes it is evicted at once
   int32_t hash_bits = 64;            // of the chained hashes; few, to test what collisions do
+  bool whole_pages = false;  // share full pages only: such as may be spilled are never copied
 };
 
 class PrefixTree {
@@ -172,7 +173,7 @@ class PrefixTree {
 
   const KvGeometry& geometry_;
   const PrefixTreeOptions options_;
-  const bool whole_pages_;  // a lossy codec: a page is shared as a whole
+  const bool whole_pages_;  // a lossy codec, or asked for: a page is shared as a whole
   std::vector<std::unique_ptr<PrefixRoot>> roots_;
   std::vector<std::unique_ptr<PrefixNode>> nodes_;  // all but the roots' own, in no order
   int64_t clock_ = 0;                               // one tick a match or publish

@@ -1,0 +1,95 @@
+// How a KvStore lets full pages wait in private files.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/kv_store.h"
+
+namespace quire::kv {
+
+Result<void> KvStore::create_spills(const SpillOptions& options) {
+  num_buffers_ = options.num_buffers;
+  std::vector<SpillReader::Group> groups;
+  for (size_t g = 0; g < pools_.size(); ++g) {
+    const LayerGroup& group = geometry_.groups()[g];
+    SpillReader::Group& read = groups.emplace_back();
+    // Staging takes the memory of num_buffers layers: with no more than these, nothing is gained.
+    if (group.num_layers() <= num_buffers_) continue;
+    const kernels::KvGroupShape shape = group.shape();
+    const int64_t page = group.is_lossless() ? shape.page_bytes() : shape.sealed_page_bytes();
+    PagePool& pool = pools_[g].full();
+    QUIRE_TRY(auto file, options.open_file());
+    pool.set_spill(
+        std::make_unique<PageSpill>(PageSpill::Shape{.num_layers = group.num_layers(),
+                                                     .layer_bytes = page / group.num_layers(),
+                                                     .max_pages = pool.max_pages()},
+                                    std::move(file)));
+    read = {.spill = pool.spill_file(), .form = pools_[g].full_form()};
+  }
+  auto nothing = ledger_.reserve(0);
+  QUIRE_CHECK(nothing.has_value(), "zero bytes are always granted");
+  staging_ = std::move(*nothing);
+  reader_ = std::make_unique<SpillReader>(geometry_, std::move(groups), num_buffers_);
+  return {};
+}
+
+/// What the reader's buffers may take: a layer's part of all spilled pages of a group.
+int64_t KvStore::staging_bytes() const {
+  int64_t most = 0;
+  for (const GroupPools& pools : pools_) {
+    const PageSpill* spill = pools.full().spill_file();
+    if (spill == nullptr) continue;
+    most = std::max(most, pools.full().num_spilled() * spill->shape().layer_bytes);
+  }
+  return most * num_buffers_;
+}
+
+/// Spills the first full page that is still in memory; whether there was one. The last page of a
+/// sequence stays, so that its last token can be run again.
+Result<bool> KvStore::spill_one() {
+  for (auto& [id, sequence] : sequences_) {
+    for (size_t g = 0; g < pools_.size(); ++g) {
+      PagePool& pool = pools_[g].full();
+      if (pool.spill_file() == nullptr) continue;
+      PageTable& table = sequence.tables[g];
+      const auto entries = table.entries();
+      for (size_t i = 0; i + 1 < entries.size(); ++i) {
+        const PageTableEntry& entry = entries[i];
+        const PageRef& page = pools_[g].full_form() == PageForm::kOpen ? entry.page : entry.sealed;
+        const bool is_done = entry.end == kPageTokens && entry.end_position() <= sequence.length;
+        if (!is_done || !page || page.is_spilled()) continue;
+        QUIRE_TRY_VOID(pool.spill(page.id()));
+        forget_spans(page.id(), g);
+        QUIRE_CHECK(staging_.resize(staging_bytes()), "a page holds more layers than the buffers");
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// Tables whose page just left memory build their spans anew.
+void KvStore::forget_spans(PageId page, size_t group) {
+  const bool is_open = pools_[group].full_form() == PageForm::kOpen;
+  for (auto& [id, sequence] : sequences_) {
+    for (const PageTableEntry& entry : sequence.tables[group].entries()) {
+      const PageRef& ref = is_open ? entry.page : entry.sealed;
+      if (!ref || ref.id() != page) continue;
+      sequence.tables[group].forget_spans();
+      break;
+    }
+  }
+}
+
+Result<kernels::LayerStream*> KvStore::stream(std::span<const KvSequence* const> sequences) {
+  if (staging_bytes() == 0) return static_cast<kernels::LayerStream*>(nullptr);
+  std::vector<std::span<const PageTable>> tables;
+  for (const KvSequence* seq : sequences) tables.emplace_back(find(*seq).tables);
+  QUIRE_TRY_VOID(reader_->start(tables));
+  return static_cast<kernels::LayerStream*>(reader_.get());
+}
+
+void KvStore::end_stream() {
+  if (reader_) reader_->finish();
+}
+
+}  // namespace quire::kv
