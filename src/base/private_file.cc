@@ -61,7 +61,9 @@ class UnlinkedFile final : public PrivateFile {
 
 Result<void> check_directory(const std::string& directory) {
   struct stat info {};
-  if (::stat(directory.c_str(), &info) != 0) return io_error(directory, errno);
+  if (::stat(directory.c_str(), &info) != 0) {
+    return io_error("the folder for the spill file, " + directory, errno);
+  }
   if (!S_ISDIR(info.st_mode)) return Error{ErrorCode::kUsage, directory + " is no folder"};
   if ((info.st_mode & S_IWOTH) != 0) {
     return Error{ErrorCode::kUsage, directory +
@@ -93,9 +95,21 @@ Result<std::unique_ptr<PrivateFile>> create_private_file(const std::string& dire
   return std::unique_ptr<PrivateFile>(std::make_unique<UnlinkedFile>(fd, directory));
 }
 
+Result<void> create_private_directories(const std::string& directory) {
+  for (size_t slash = directory.find('/', 1);; slash = directory.find('/', slash + 1)) {
+    const std::string part = directory.substr(0, slash);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      return io_error("cannot create the folder " + part, errno);
+    }
+    if (slash == std::string::npos) return {};
+  }
+}
+
 Result<int64_t> free_disk_bytes(const std::string& directory) {
   struct statvfs info {};
-  if (::statvfs(directory.c_str(), &info) != 0) return io_error(directory, errno);
+  if (::statvfs(directory.c_str(), &info) != 0) {
+    return io_error("the folder for the spill file, " + directory, errno);
+  }
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }
 

@@ -29,6 +29,9 @@ class PrivateFile {
 /// would save none, and for one that others may write to.
 Result<std::unique_ptr<PrivateFile>> create_private_file(const std::string& directory);
 
+/// Creates `directory` and what lacks above it, for this user only (mode 0700).
+Result<void> create_private_directories(const std::string& directory);
+
 /// Bytes that the file system of `directory` has free for this user.
 Result<int64_t> free_disk_bytes(const std::string& directory);
 

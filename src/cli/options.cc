@@ -61,11 +61,6 @@ Result<void> parse_logit_bias(SamplingChoice& options, std::string_view option,
 Result<void> parse_cache(CacheOptions& options, std::string_view option, std::string_view value) {
   auto policy = engine::parse_cache_policy(value);
   if (!policy) return usage(fmt::format("{}: {}", option, policy.error().message));
-  if (policy->offload_bytes) {
-    return usage(fmt::format("{} offloaded: not supported yet; --cache dynamic keeps all pages in "
-                             "memory, and --kv q8 needs half of it",
-                             option));
-  }
   options.cache = *std::move(policy);
   return {};
 }
@@ -195,10 +190,6 @@ void declare(OptionParser& parser, ComputeOptions& options) {
               "KIND",
               "",
               refuse("windows beyond the trained length are not supported yet; lower --ctx")});
-  parser.add({{"--spill-dir"},
-              "DIR",
-              "",
-              refuse("offloading pages to disk is not supported yet; all pages stay in memory")});
   parser.add({{"--profile"}, "", "", refuse("profiles are not supported yet; see 'quire bench'")});
 }
 
@@ -206,11 +197,15 @@ void declare(OptionParser& parser, CacheOptions& options) {
   parser.heading("Cache");
   parser.add({{"--cache"},
               "KIND",
-              "dynamic (default), static, sliding:WINDOW[+SINKS], or none: recompute everything at "
-              "each step, the reference; combined with commas",
+              "dynamic (default), static, sliding:WINDOW[+SINKS], offloaded:BYTES, or none: "
+              "recompute everything at each step, the reference; combined with commas",
               [&options](std::string_view option, std::string_view value) {
                 return parse_cache(options, option, value);
               }});
+  parser.add({{"--spill-dir"},
+              "DIR",
+              "where an offloaded cache keeps what does not fit (default $QUIRE_HOME/spill)",
+              store(options.spill_dir)});
   declare_kv(parser, options.kv);
 }
 

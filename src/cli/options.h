@@ -38,6 +38,7 @@ struct ComputeOptions {
 struct CacheOptions {
   engine::CachePolicy cache;
   kv::KvCodecs kv;
+  std::optional<std::string> spill_dir = std::nullopt;
 };
 
 struct PromptOptions {

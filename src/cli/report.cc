@@ -104,6 +104,7 @@ Json kv_json(const engine::Engine& engine) {
   json.set("pages", pages);
   json.set("codec", kv::name(engine.geometry().codecs()));
   json.set("cache", engine::name(engine.cache()));
+  if (engine.cache().offload_bytes) json.set("spilled_bytes", stats.bytes_spilled);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
+#include "base/private_file.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 
@@ -15,6 +16,8 @@ constexpr uint64_t kMaxTemplateBytes = 1 << 20;
 // Left to the rest of the process and to the system, so that filling the window does not end in
 // the system killing processes.
 constexpr int64_t kMemoryReserve = int64_t{256} << 20;
+// The same for the disk of spilled pages.
+constexpr int64_t kDiskReserve = int64_t{256} << 20;
 
 }  // namespace
 
@@ -61,6 +64,14 @@ engine::EngineOptions engine_options(const Environment& env, const ComputeOption
   options.prefill_chunk = static_cast<int32_t>(compute.prefill_chunk);
   options.memory_bytes = cache_budget(machine);
   options.isa = env.isa;
+  const std::string spill_dir = cache.spill_dir.value_or(env.home + "/spill");
+  const bool is_ours = !cache.spill_dir;
+  options.spill_room = [spill_dir, is_ours]() -> Result<int64_t> {
+    if (is_ours) QUIRE_TRY_VOID(create_private_directories(spill_dir));
+    QUIRE_TRY(const int64_t free, free_disk_bytes(spill_dir));
+    return std::max<int64_t>(0, free - kDiskReserve);
+  };
+  options.open_spill_file = [spill_dir] { return create_private_file(spill_dir); };
   return options;
 }
 

@@ -101,7 +101,7 @@ class Verification {
     compute.prefill_chunk = setup.prefill_chunk;
     if (setup.threads) compute.threads = setup.threads;
     return Engine::create(*loaded_.model,
-                          engine_options(env_, compute, {setup.cache, setup.codecs}));
+                          engine_options(env_, compute, {.cache = setup.cache, .kv = setup.codecs}));
   }
 
   /// The user's text, or the built-in one, in every length asked for.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/kv_plan.h"
 
@@ -31,7 +32,16 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
   QUIRE_TRY(kv::KvGeometry geometry, kv_geometry(config, options.kv, options.cache.sliding));
   const int64_t chunk = std::min<int64_t>(options.prefill_chunk, config.context);
   const int64_t most = std::min<int64_t>(config.context, kv::kMaxTokens);
-  const int64_t affordable = affordable_tokens(geometry, options.memory_bytes, most, chunk);
+  int64_t spill_bytes = 0;
+  if (options.cache.offload_bytes) {
+    QUIRE_CHECK(options.open_spill_file && options.spill_room, "offloaded, but nowhere to");
+    QUIRE_TRY(spill_bytes, options.spill_room());
+  }
+  const int64_t memory =
+      std::min(options.memory_bytes, options.cache.offload_bytes.value_or(INT64_MAX));
+  const int64_t affordable = options.cache.offload_bytes
+                                 ? offloadable_tokens(geometry, {memory, spill_bytes}, most, chunk)
+                                 : affordable_tokens(geometry, memory, most, chunk);
   QUIRE_TRY(const Window window,
             resolve_window(config.context, options.context_tokens, affordable));
 
@@ -41,7 +51,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
     const kv::LayerPlace place = geometry.place(layer);
     places.push_back({place.group, place.index});
   }
-  kv::KvStoreOptions store{.budget_bytes = options.memory_bytes};
+  kv::KvStoreOptions store{.budget_bytes = memory};
+  if (options.cache.offload_bytes) {
+    store.spill = kv::SpillOptions{.open_file = options.open_spill_file,
+                                   .max_bytes = spill_bytes,
+                                   .num_buffers = offload_buffers(geometry)};
+  }
   if (options.cache.kind == CacheKind::kStatic) {
     store.static_reservation = kv::StaticReservation{
         .tokens = window.tokens, .sequences = options.static_sequences, .chunk_tokens = chunk};
@@ -89,10 +104,8 @@ Result<void> Engine::truncate(Sequence& sequence, int64_t length) {
   if (store_->truncate(sequence.cached_, page_start).ok()) {
     return reread_from(sequence, page_start, length);
   }
-  Sequence fresh = create_sequence();
-  QUIRE_TRY_VOID(append(fresh, sequence.tokens().first(static_cast<size_t>(length))));
-  sequence = std::move(fresh);
-  return {};
+  sequence.tokens_.resize(static_cast<size_t>(length));
+  return recompute(sequence);
 }
 
 /// Reads tokens [start, length) again into a cache that ends at `start`.
@@ -155,7 +168,28 @@ Result<void> Engine::step_cached(std::span<const StepItem> items, std::span<floa
   for (const StepItem& item : items) {
     runs.push_back({&item.sequence->cached_, item.tokens, item.logits});
   }
+  Result<void> ran = run_cached(runs, logits);
+  if (ran.ok() || ran.error().code != ErrorCode::kIo) return ran;
+  // A page did not come back from the spill file. It holds nothing that cannot be computed again.
+  for (const StepItem& item : items) QUIRE_TRY_VOID(recompute(*item.sequence));
   return run_cached(runs, logits);
+}
+
+/// Reads the sequence's tokens again into fresh pages.
+Result<void> Engine::recompute(Sequence& sequence) {
+  sequence.cached_.reset();
+  sequence.cached_ = store_->create_sequence();
+  const std::vector<TokenId> tokens = std::exchange(sequence.tokens_, {});
+  std::span<const TokenId> rest(tokens);
+  while (!rest.empty()) {
+    const size_t take = std::min(rest.size(), static_cast<size_t>(max_step_tokens()));
+    const CachedRun run{&sequence.cached_, rest.first(take), StepItem::Logits::kNone};
+    QUIRE_TRY_VOID(run_cached({&run, 1}, {}));
+    sequence.tokens_.insert(sequence.tokens_.end(), rest.begin(),
+                            rest.begin() + static_cast<std::ptrdiff_t>(take));
+    rest = rest.subspan(take);
+  }
+  return {};
 }
 
 /// The reference: all tokens so far, from nothing, on pages that are dropped at the end.
@@ -212,7 +246,13 @@ Result<void> Engine::run_cached(std::span<const CachedRun> runs, std::span<float
       for (int32_t row = first; row < end; ++row) logit_rows.push_back(row);
     }
   }
-  transformer_->forward({.tokens = tokens, .sequences = parts, .logit_rows = logit_rows}, logits);
+  std::vector<const kv::KvSequence*> sequences;
+  for (const CachedRun& run : runs) sequences.push_back(run.sequence);
+  QUIRE_TRY(kernels::LayerStream* const stream, store_->stream(sequences));
+  const Result<void> done = transformer_->forward(
+      {.tokens = tokens, .sequences = parts, .logit_rows = logit_rows, .stream = stream}, logits);
+  store_->end_stream();
+  QUIRE_TRY_VOID(done);
   for (const CachedRun& run : runs) {
     store_->commit(*run.sequence, static_cast<int64_t>(run.tokens.size()));
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/private_file.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "engine/cache_policy.h"
@@ -34,7 +35,11 @@ struct EngineOptions {
   kernels::ActivationPolicy activations = kernels::ActivationPolicy::kInt8;
   int32_t prefill_chunk = 512;  // changes no bit
   int64_t memory_bytes = 0;     // ceiling for keys, values and scratch together
-  std::string isa;              // empty: the fastest; else as QUIRE_ISA
+  /// Where pages wait when the cache is offloaded, and how many bytes may wait there; both are only
+  /// called then.
+  std::function<Result<std::unique_ptr<PrivateFile>>()> open_spill_file;
+  std::function<Result<int64_t>()> spill_room;
+  std::string isa;  // empty: the fastest; else as QUIRE_ISA
 };
 
 /// A sequence's tokens with their cached keys and values. Move-only; returns its pages when
@@ -95,7 +100,9 @@ class Engine {
   /// Most tokens of one step().
   int32_t max_step_tokens() const { return transformer_->max_rows(); }
   /// Appends to several sequences in one batch. `logits` receives [rows, vocab]: of each item's
-  /// last token or of all, in order. kDoesNotFit if a window or memory is exceeded.
+  /// last token or of all, in order. kDoesNotFit if a window or memory is exceeded. Where the spill
+  /// file of an offloaded cache fails, its sequences are computed anew; kIo if that fails as well,
+  /// and then they hold what could be computed.
   Result<void> step(std::span<const StepItem> items, std::span<float> logits);
 
   /// Tokens done of all; returns false to stop.
@@ -124,6 +131,7 @@ class Engine {
     StepItem::Logits logits;
   };
   Result<void> run_cached(std::span<const CachedRun> runs, std::span<float> logits);
+  Result<void> recompute(Sequence& sequence);
 
   const Model& model_;
   const EngineOptions options_;

@@ -23,4 +23,20 @@ Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodec
 int64_t affordable_tokens(const kv::KvGeometry& geometry, int64_t bytes, int64_t most,
                           int64_t chunk_tokens);
 
+/// Memory for pages, and room for more in a spill file.
+struct OffloadRoom {
+  int64_t memory_bytes = 0;
+  int64_t spill_bytes = 0;
+};
+
+/// Buffers for reading back: two, so that one layer is read while another is computed, unless a group
+/// has so few layers that two would take what spilling gives.
+int32_t offload_buffers(const kv::KvGeometry& geometry);
+
+/// The longest context, at most `most`, of one offloaded sequence: what must be in memory at the
+/// worst moment fits there (the pages of a chunk, the last page, buffers for a layer of all
+/// others), and all its pages fit memory and spill file together.
+int64_t offloadable_tokens(const kv::KvGeometry& geometry, const OffloadRoom& room, int64_t most,
+                           int64_t chunk_tokens);
+
 }  // namespace quire::engine

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/ids.h"
+#include "kernels/layer_stream.h"
 #include "kernels/paged_kv_view.h"
 
 namespace quire::model {
@@ -24,6 +25,9 @@ struct Batch {
   std::span<const TokenId> tokens;  // [num_rows], sequence after sequence
   std::span<const BatchSequence> sequences;
   std::span<const int32_t> logit_rows;  // rows whose logits are wanted, ascending
+  kernels::LayerStream* stream =
+      nullptr;  // where some keys and values are not in memory: attention
+                // takes its views from here; null: from `sequences`
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }
 };

@@ -79,15 +79,17 @@ class Transformer::Pass {
         s_(*t.scratch_),
         batch_(batch) {}
 
-  void run(std::span<float> logits) {
+  Result<void> run(std::span<float> logits) {
     embed();
     prepare_rotations();
     plan_attentions();
     for (int32_t layer = 0; layer < c_.num_layers; ++layer) {
+      if (batch_.stream != nullptr) QUIRE_TRY_VOID(batch_.stream->enter(layer));
       attention_block(layer);
       ffn_block(w_.layers[static_cast<size_t>(layer)]);
     }
     project_logits(logits);
+    return {};
   }
 
  private:
@@ -329,8 +331,12 @@ class Transformer::Pass {
   std::vector<kernels::AttentionArgs> attention_args(KvPlace place) {
     std::vector<kernels::AttentionArgs> args;
     int64_t row = 0;
-    for (const BatchSequence& part : batch_.sequences) {
-      args.push_back({.kv = &part.groups[static_cast<size_t>(place.group)],
+    for (size_t i = 0; i < batch_.sequences.size(); ++i) {
+      const BatchSequence& part = batch_.sequences[i];
+      const kernels::PagedKvView* kv = batch_.stream != nullptr
+                                           ? &batch_.stream->view(static_cast<int32_t>(i))
+                                           : &part.groups[static_cast<size_t>(place.group)];
+      args.push_back({.kv = kv,
                       .layer = place.index,
                       .first_position = part.first_position,
                       .num_heads = c_.num_heads,
@@ -409,15 +415,15 @@ int64_t Transformer::scratch_bytes() const {
   return scratch_->bytes();
 }
 
-void Transformer::forward(const Batch& batch, std::span<float> logits) {
+Result<void> Transformer::forward(const Batch& batch, std::span<float> logits) {
   QUIRE_CHECK_LE(batch.num_rows(), options_.max_rows);
   for (const TokenId token : batch.tokens) {
     QUIRE_CHECK(token.value >= 0 && token.value < parts_.config->vocab,
                 "token outside the vocabulary");
   }
-  if (batch.num_rows() == 0) return;
+  if (batch.num_rows() == 0) return {};
   const kernels::ScopedFloatEnvironment environment;
-  Pass(*this, batch).run(logits);
+  return Pass(*this, batch).run(logits);
 }
 
 }  // namespace quire::model

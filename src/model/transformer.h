@@ -50,9 +50,9 @@ class Transformer {
   /// Bytes of scratch held.
   int64_t scratch_bytes() const;
 
-  /// Runs the batch. Requires num_rows() <= max_rows() and every token inside the vocabulary.
-  /// // logits: [logit_rows, vocab]
-  void forward(const Batch& batch, std::span<float> logits);
+  /// Runs the batch. Requires num_rows() <= max_rows() and every token inside the vocabulary. Fails
+  /// only where the batch's stream does. // logits: [logit_rows, vocab]
+  Result<void> forward(const Batch& batch, std::span<float> logits);
 
  private:
   class Pass;

@@ -59,13 +59,13 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
     options.insert(options.begin(), {"run", model, "-p", "x"});
     expect_refused({options, 2, sentence});
   };
-  refuse({"--cache", "offloaded:200M"}, "not supported yet");
-  refuse({"--cache", "sliding:1024+4,offloaded:200M"}, "not supported yet");
   refuse({"--cache", "quantized"}, "--kv");
   refuse({"--cache", "paged"}, "what every cache is already");
   refuse({"--cache", "prefix"}, "--choices");
   refuse({"--cache", "magic"}, "'magic' is none of them");
   refuse({"--cache", "sliding:0"}, "not '0'");
+  refuse({"--cache", "offloaded:1G", "--spill-dir", "/tmp"}, "may be written to by everyone");
+  refuse({"--cache", "static,offloaded:1G"}, "static sets all pages aside");
   refuse({"--kv", "f8"}, "such as q6/q4, not 'f8'");
   for (const char* policy :
        {"truncate_left", "truncate_right", "head_tail", "summarize", "retrieve", "auto"}) {
@@ -76,7 +76,6 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
   refuse({"--length-penalty", "1"}, "--choices");
   refuse({"--early-stopping"}, "--choices");
   refuse({"--batch", "file.jsonl"}, "not supported yet");
-  refuse({"--spill-dir", "/tmp"}, "not supported yet");
   refuse({"--profile"}, "not supported yet");
   refuse({"--conversation", "x"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
