@@ -104,9 +104,9 @@ struct KvGroupStats {
 };
 
 struct KvStats {
-  int64_t bytes_used = 0;  // of all sequences; what two of them share counts twice
-  int64_t bytes_held = 0;  // whole pages in memory, shared ones once (static: all that is set
-                           // aside), and buffers for spilled ones
+  int64_t bytes_used = 0;     // of all sequences; what two of them share counts twice
+  int64_t bytes_held = 0;     // whole pages in memory, shared ones once (static: all that is set
+                              // aside), and buffers for spilled ones
   int64_t bytes_spilled = 0;  // whole pages in spill files
   int64_t bytes_peak = 0;     // highest bytes_held so far
   int64_t bytes_cached = 0;
@@ -235,6 +235,7 @@ class KvStore {
   [[nodiscard]] Result<void> create_spills(const SpillOptions& options);
   [[nodiscard]] Result<ReservePlan> make_room(const KvSequence& seq, int64_t tokens);
   [[nodiscard]] Result<bool> spill_one();
+  [[nodiscard]] bool is_partial_elsewhere(PageId page, size_t group) const;
   void forget_spans(PageId page, size_t group);
   [[nodiscard]] int64_t staging_bytes() const;
   [[nodiscard]] Sequence& find(const KvSequence& seq);

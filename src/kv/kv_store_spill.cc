@@ -57,12 +57,24 @@ Result<bool> KvStore::spill_one() {
         const PageRef& page = pools_[g].full_form() == PageForm::kOpen ? entry.page : entry.sealed;
         const bool is_done = entry.end == kPageTokens && entry.end_position() <= sequence.length;
         if (!is_done || !page || page.is_spilled()) continue;
+        if (page.is_shared() && is_partial_elsewhere(page.id(), g)) continue;
         QUIRE_TRY_VOID(pool.spill(page.id()));
         forget_spans(page.id(), g);
         QUIRE_CHECK(staging_.resize(staging_bytes()), "a page holds more layers than the buffers");
         return true;
       }
     }
+  }
+  return false;
+}
+
+/// Whether a sequence ends inside this page: it copies the page before it writes behind its end.
+bool KvStore::is_partial_elsewhere(PageId page, size_t group) const {
+  for (const auto& [id, sequence] : sequences_) {
+    const PageTable& table = sequence.tables[group];
+    if (table.empty() || table.room() == 0) continue;
+    const PageRef& last = table.entries().back().page;
+    if (last && last.id() == page) return true;
   }
   return false;
 }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/fake_private_file.h"
 #include "kv/kv_store.h"
 #include "kv/naive_store.h"
 
@@ -40,6 +41,7 @@ struct Config {
   KvCodecs codecs;
   int64_t budget_pages = 0;
   std::optional<StaticReservation> fixed;
+  bool spills = false;
 };
 
 void PrintTo(const Config& config, std::ostream* out) {
@@ -70,7 +72,34 @@ std::vector<Config> configs() {
        StaticReservation{250, 2, 100}},
       {"Sinks", {{1, 2, 40, 4}, {1, 2, 2, 70}, {1, 2, 100}}, {}, 18, std::nullopt},
       {"LossySinks", {{1, 2, 40, 4}, {1, 2, 2, 70}}, {Codec::Q8, Codec::Q8}, 21, std::nullopt},
+      {"Spilled", std::vector<LayerKv>(4, {1, 2, 0}), {}, 7, std::nullopt, true},
+      {"LossySpilled",
+       std::vector<LayerKv>(4, {1, 2, 0}),
+       {Codec::Q8, Codec::Q8},
+       10,
+       std::nullopt,
+       true},
+      {"SpilledHybrid",
+       {{1, 2, 0}, {1, 2, 0}, {1, 2, 0}, {1, 2, 100}, {1, 2, 100}, {1, 2, 100}},
+       {Codec::F32, Codec::F16},
+       12,
+       std::nullopt,
+       true},
   };
+}
+
+KvStoreOptions store_options(const Config& config) {
+  KvStoreOptions options{.budget_bytes = config.budget_pages * kPageAlignment,
+                         .static_reservation = config.fixed};
+  if (config.spills) {
+    options.spill = SpillOptions{
+        .open_file =
+            [faults = std::make_shared<DiskFaults>()]() -> Result<std::unique_ptr<PrivateFile>> {
+          return std::unique_ptr<PrivateFile>(std::make_unique<FakePrivateFile>(faults));
+        },
+        .max_bytes = 1 << 20};
+  }
+  return options;
 }
 
 /// One run: a store, its twin and a source of random choices.
@@ -79,11 +108,12 @@ class RandomRun {
   RandomRun(const Config& config, uint32_t seed, Fault fault)
       : fault_(fault),
         random_(seed),
+        spills_(config.spills),
         store_(KvStore::create(KvGeometry::create(config.layers, config.codecs).value(),
-                               {.budget_bytes = config.budget_pages * kPageAlignment,
-                                .static_reservation = config.fixed})
+                               store_options(config))
                    .value()),
-        twin_(naive_groups(config), config.budget_pages * kPageAlignment) {}
+        twin_(naive_groups(config),
+              config.spills ? INT64_MAX : config.budget_pages * kPageAlignment) {}
 
   /// What first differed or broke, if anything.
   std::optional<std::string> play(int num_operations) {
@@ -96,6 +126,7 @@ class RandomRun {
     return std::nullopt;
   }
 
+  bool spilled() const { return spilled_; }
   int refusals() const { return refusals_; }
   int64_t copies() const { return store_->stats().pages_copied; }
 
@@ -118,6 +149,7 @@ class RandomRun {
         naive.max_pages = group.peak_open_pages(tokens, chunk) * sequences;
         naive.max_sealed_pages = group.peak_sealed_pages(tokens, chunk) * sequences;
       }
+      if (config.spills) naive.max_pages = naive.max_sealed_pages = INT32_MAX;
       if (naive.window > 0) naive.window += shift;
       groups.push_back(naive);
     }
@@ -170,6 +202,7 @@ class RandomRun {
     const int64_t target =
         pick(0, 3) == 0 ? pick(0, length) : std::max<int64_t>(0, length - pick(0, 40));
     const auto result = store_->truncate(seq, target);
+    if (!result.ok() && is_spilled_at(seq, target)) return std::nullopt;
     if (result.ok() != twin_.truncate(seq.id().value, target)) {
       return fmt::format("rollback from {} to {} was {}", length, target,
                          result.ok() ? "granted" : result.error().message);
@@ -194,7 +227,11 @@ class RandomRun {
     if (fault_ == Fault::kWritesSharedPages && plan.copied_pages > 0) remember_last_page(seq);
 
     const auto result = store_->reserve(seq, tokens);
-    if (result.ok() != twin_.reserve(id, tokens) || result.ok() != plan.fits) {
+    if (spills_ && !result.ok()) {
+      ++refusals_;
+      return find_page_to_spill();
+    }
+    if (result.ok() != twin_.reserve(id, tokens) || (!spills_ && result.ok() != plan.fits)) {
       return fmt::format("reserving {} tokens was {}", tokens,
                          result.ok() ? "granted" : result.error().message);
     }
@@ -251,6 +288,84 @@ class RandomRun {
     return digest;
   }
 
+  /// Whether the page under `position` is in a spill file, so that nothing can be written behind
+  /// it.
+  bool is_spilled_at(const KvSequence& seq, int64_t position) const {
+    for (size_t g = 0; g < twin_.groups().size(); ++g) {
+      for (const PageTableEntry& entry : store_->table(seq, static_cast<int32_t>(g)).entries()) {
+        if (entry.logical_base == position - position % kPageTokens && entry.page &&
+            entry.page.is_spilled()) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  /// A refusal is due only when every full page but the last of each table has left memory.
+  std::optional<std::string> find_page_to_spill() const {
+    for (const auto& [id, seq] : sequences_) {
+      for (size_t g = 0; g < twin_.groups().size(); ++g) {
+        const auto entries = store_->table(seq, static_cast<int32_t>(g)).entries();
+        for (size_t i = 0; i + 1 < entries.size(); ++i) {
+          const PageRef& page = twin_.groups()[g].lossy ? entries[i].sealed : entries[i].page;
+          const bool is_full = entries[i].end == kPageTokens;
+          if (page && is_full && entries[i].end_position() <= store_->length(seq) &&
+              !page.is_spilled() && !is_partial_somewhere(page.id(), g)) {
+            return fmt::format("refused, but sequence {} could spill a page", id);
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// A page that some sequence ends in stays in memory, to be copied from.
+  bool is_partial_somewhere(PageId page, size_t group) const {
+    return std::any_of(sequences_.begin(), sequences_.end(), [&](const auto& other) {
+      const auto entries = store_->table(other.second, static_cast<int32_t>(group)).entries();
+      return std::any_of(entries.begin(), entries.end(), [&](const PageTableEntry& e) {
+        return e.page && e.page.id() == page && e.end < kPageTokens;
+      });
+    });
+  }
+
+  /// Every row of the sequence as a pass over the layers reads it, from memory or disk.
+  std::optional<std::string> compare_streamed(const KvSequence& seq, const NaiveSequence& naive) {
+    const KvSequence* const sequence = &seq;
+    const auto stream = store_->stream({&sequence, 1});
+    if (!stream.ok()) return stream.error().message;
+    if (*stream == nullptr) return std::nullopt;
+    spilled_ = true;
+    const KvGeometry& geometry = store_->geometry();
+    for (int32_t layer = 0; layer < geometry.num_layers(); ++layer) {
+      const auto entered = (*stream)->enter(layer);
+      if (!entered.ok()) return entered.error().message;
+      const LayerPlace place = geometry.place(layer);
+      const auto& rows = naive.rows[static_cast<size_t>(place.group)];
+      const kernels::PagedKvView& view = (*stream)->view(0);
+      for (const kernels::PageSpan& span : view.pages) {
+        const int64_t end = std::min<int64_t>(naive.length, span.logical_base + span.end);
+        for (int64_t p = span.logical_base + span.begin; span.page != nullptr && p < end; ++p) {
+          if (!holds_layer(view.shape, span, p, rows[static_cast<size_t>(p)], place.index)) {
+            return fmt::format("layer {}: the row at position {} is another one", layer, p);
+          }
+        }
+        if (span.page == nullptr && span.sealed == nullptr) return "a page that cannot be read";
+        const bool is_sealed =
+            span.sealed != nullptr && span.logical_base + kPageTokens <= naive.length;
+        if (is_sealed && layer == 0 && !holds_digest(span, rows)) return "another sealed page";
+      }
+    }
+    store_->end_stream();
+    return std::nullopt;
+  }
+
+  static bool holds_digest(const kernels::PageSpan& span, const std::vector<Row>& rows) {
+    const uint64_t digest = digest_of(rows, span.logical_base);
+    return std::memcmp(span.sealed, &digest, sizeof digest) == 0;
+  }
+
   /// Everything that the twin holds is in the store, at its place, and nothing else.
   std::optional<std::string> compare() {
     const KvStats stats = store_->stats();
@@ -264,7 +379,7 @@ class RandomRun {
                            stats.groups[g].sealed_pages_held, twin_.sealed_held(g));
       }
     }
-    if (!twin_.groups()[0].prepaid && stats.bytes_held != twin_.bytes_held()) {
+    if (!twin_.groups()[0].prepaid && !spills_ && stats.bytes_held != twin_.bytes_held()) {
       return fmt::format("{} bytes are held, not {}", stats.bytes_held, twin_.bytes_held());
     }
     for (const auto& [id, seq] : sequences_) {
@@ -272,6 +387,10 @@ class RandomRun {
         if (auto difference = compare_group(seq, twin_.sequences().at(id), g)) {
           return fmt::format("sequence {}, group {}: {}", id, g, *difference);
         }
+      }
+      if (!spills_) continue;
+      if (auto difference = compare_streamed(seq, twin_.sequences().at(id))) {
+        return fmt::format("sequence {}, streamed: {}", id, *difference);
       }
     }
     return std::nullopt;
@@ -288,17 +407,16 @@ class RandomRun {
     const int64_t first_visible = window > 0 ? std::max<int64_t>(0, naive.length - window + 1) : 0;
     std::set<int64_t> open;
     std::set<int64_t> sealed;
-    for (const kernels::PageSpan& span : view.pages) {
-      if (span.page != nullptr) open.insert(span.logical_base / kPageTokens);
-      if (span.sealed != nullptr) sealed.insert(span.logical_base / kPageTokens);
+    for (const PageTableEntry& entry : store_->table(seq, static_cast<int32_t>(g)).entries()) {
+      if (entry.page) open.insert(entry.logical_base / kPageTokens);
+      if (entry.sealed) sealed.insert(entry.logical_base / kPageTokens);
     }
     if (!same_indices(open, naive.pages[g])) return "other open pages";
     if (!same_indices(sealed, naive.sealed[g])) return "other sealed pages";
     for (const kernels::PageSpan& span : view.pages) {
       const int64_t page_end = span.logical_base + kPageTokens;
       if (span.sealed != nullptr && page_end <= naive.length) {
-        const uint64_t digest = digest_of(naive.rows[g], span.logical_base);
-        if (std::memcmp(span.sealed, &digest, sizeof digest) != 0) {
+        if (!holds_digest(span, naive.rows[g])) {
           return fmt::format("the page at position {} is sealed from other rows",
                              span.logical_base);
         }
@@ -348,7 +466,9 @@ class RandomRun {
   }
 
   const Fault fault_;
+  bool spilled_ = false;
   std::mt19937 random_;
+  const bool spills_;
   std::unique_ptr<KvStore> store_;
   NaiveStore twin_;
   std::vector<PageRef> stray_pins_;
@@ -364,16 +484,20 @@ class RandomOperations : public testing::TestWithParam<Config> {};
 TEST_P(RandomOperations, LeaveTheStoreEqualToItsNaiveTwin) {
   int refusals = 0;
   int64_t copies = 0;
-  for (uint32_t seed = 0; seed < 2'000; ++seed) {
+  int spilled = 0;
+  const uint32_t runs = GetParam().spills ? 150 : 2'000;  // threads and maps are slow
+  for (uint32_t seed = 0; seed < runs; ++seed) {
     RandomRun run(GetParam(), seed, Fault::kNone);
-    const auto difference = run.play(30);
+    const auto difference = run.play(GetParam().spills ? 60 : 30);
     ASSERT_EQ(difference, std::nullopt) << "seed " << seed;
     refusals += run.refusals();
     copies += run.copies();
+    spilled += run.spilled() ? 1 : 0;
   }
+  if (GetParam().spills) EXPECT_GT(spilled, 30);
   // A run that never met the limits would prove little.
-  EXPECT_GT(refusals, 100);
-  EXPECT_GT(copies, 500);
+  EXPECT_GT(refusals, runs / 20);
+  EXPECT_GT(copies, runs / 4);
 }
 
 std::string config_name(const testing::TestParamInfo<Config>& info) {

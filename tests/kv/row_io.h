@@ -60,4 +60,22 @@ inline bool holds_row(const kernels::KvGroupShape& shape, const kernels::PageSpa
   return equal && next == row.size();
 }
 
+/// The same for the elements of one layer, all that need be there in a streamed view.
+inline bool holds_layer(const kernels::KvGroupShape& shape, const kernels::PageSpan& span,
+                        int64_t position, const Row& row, int32_t layer) {
+  kernels::KvGroupShape one = shape;
+  one.num_layers = 1;
+  const int64_t k_bytes = shape.key == kernels::KvElement::F32 ? 4 : 2;
+  const int64_t v_bytes = shape.value == kernels::KvElement::F32 ? 4 : 2;
+  const int64_t head_row = int64_t{shape.head_dim} * (k_bytes + v_bytes);
+  const auto layer_row = static_cast<size_t>(head_row * shape.num_kv_heads);
+  const auto begin = row.begin() + static_cast<std::ptrdiff_t>(layer_row) * layer;
+  kernels::PageSpan layer_span = span;
+  layer_span.page = reinterpret_cast<std::byte*>(
+      reinterpret_cast<uintptr_t>(span.page) +
+      static_cast<uintptr_t>(int64_t{layer} * shape.num_kv_heads * head_row * 64));
+  return holds_row(one, layer_span, position,
+                   Row(begin, begin + static_cast<std::ptrdiff_t>(layer_row)));
+}
+
 }  // namespace quire::kv
