@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "base/private_file.h"
+#include "engine/kv_plan.h"
 #include "engine/tiny_models.h"
 #include "scenarios/real_model.h"
 
@@ -75,6 +77,55 @@ TEST_P(RealLaw1, NoCacheAndPagedCacheAgreeAtEveryCodec) {
     EngineOptions uncached = cached;
     uncached.cache = CacheKind::kNone;
     EXPECT_TRUE(same_bits(run(cached, 200, 64), run(uncached, 200, 512))) << kv::name(codec);
+  }
+}
+
+TEST_P(RealLaw1, LossyCodecsAndSlidingWindowsGiveTheBitsOfNoCache) {
+  for (const auto& [cache, kv] : {std::pair("dynamic", "q8"), std::pair("dynamic", "q6/q4"),
+                                  std::pair("sliding:100+4", "f16"), std::pair("static", "q4")}) {
+    EngineOptions cached{.threads = 2, .context_tokens = 1024};
+    cached.cache = parse_cache_policy(cache).value();
+    cached.kv = kv::codecs_from_name(kv).value();
+    EngineOptions uncached = cached;
+    uncached.cache.kind = CacheKind::kNone;
+    EXPECT_TRUE(same_bits(run(cached, 260, 60), run(uncached, 260, 512))) << cache << " " << kv;
+  }
+}
+
+TEST_P(RealLaw1, ThreadsAndChunksChangeNothingInSealedPages) {
+  const EngineOptions options{.threads = 1, .kv = {Codec::Q8, Codec::Q4}};
+  const std::vector<float> reference = run(options, 700, 512);
+  for (const size_t chunk : {1, 64, 200}) {
+    EngineOptions threaded = options;
+    threaded.threads = 2;
+    EXPECT_TRUE(same_bits(run(threaded, 700, chunk), reference)) << chunk;
+  }
+}
+
+TEST_P(RealLaw1, AnOffloadedCacheGivesTheBitsOfOneInMemory) {
+  constexpr int64_t kTokens = 1500;
+  constexpr int32_t kChunk = 64;
+  if (const auto file = create_private_file("."); !file.ok()) GTEST_SKIP() << file.error().message;
+  for (const char* kv : {"f16", "q8"}) {
+    EngineOptions memory{.threads = 2, .prefill_chunk = kChunk};
+    memory.kv = kv::codecs_from_name(kv).value();
+    EngineOptions disk = memory;
+    disk.open_spill_file = [] { return create_private_file("."); };
+    disk.spill_room = [] { return free_disk_bytes("."); };
+    const auto geometry = kv_geometry(model_->config(), memory.kv).value();
+    int64_t budget = int64_t{1} << 20;
+    while (offloadable_tokens(geometry, {budget, int64_t{1} << 30}, kTokens + 10, kChunk) <
+           kTokens + 10) {
+      budget += int64_t{1} << 18;
+    }
+    ASSERT_LT(budget, geometry.held_bytes(kTokens));
+    disk.cache.offload_bytes = budget;
+    const auto engine = engine_or_die(*model_, disk);
+    Sequence sequence = engine->create_sequence();
+    const std::vector<float> offloaded = last_logits(*engine, sequence, kTokens, kChunk);
+    EXPECT_GT(engine->kv_stats().bytes_spilled, 0);
+    EXPECT_LE(engine->kv_stats().bytes_peak, budget);
+    EXPECT_TRUE(same_bits(offloaded, run(memory, kTokens, 512))) << kv;
   }
 }
 
