@@ -17,8 +17,9 @@ ALLOWED = {
     "context": {"base", "formats"},
     "model": {"base", "formats", "kernels"},
     "kv": {"base", "kernels"},
+    "plan": {"base", "formats", "kernels", "model", "kv"},
     "engine": {"base", "formats", "kernels", "context", "model", "kv"},
-    "cli": {"base", "engine", "context", "formats"},
+    "cli": {"base", "engine", "context", "formats", "plan"},
 }
 # What the engine's public headers hand out besides their own types.
 CLI_MAY_ALSO = {"model/config.h", "model/weights.h", "kv/kv_store.h", "kv/codec.h", "kv/geometry.h",

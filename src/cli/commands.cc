@@ -15,7 +15,8 @@ namespace quire::cli {
 namespace {
 
 constexpr std::array kCommands = {&kRunCommand,  &kChatCommand,   &kTokensCommand, &kScoreCommand,
-                                  &kInfoCommand, &kVerifyCommand, &kBenchCommand};
+                                  &kInfoCommand, &kVerifyCommand, &kPlanCommand,
+                                  &kBenchCommand};
 
 void print(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);
