@@ -30,7 +30,7 @@ struct PlanOptions {
   int64_t sequences = 1;
   int64_t beams = 1;
   int64_t shared = 0;
-  plan::KvFormats kv{.k = {.name = "f16"}, .v = {.name = "f16"}};
+  kv::KvCodecs kv;
   plan::CacheStrategy cache;
   const plan::WeightMix* weights = nullptr;
   std::optional<int64_t> memory;
@@ -42,31 +42,6 @@ struct PlanOptions {
 
 Error usage(std::string message) {
   return {ErrorCode::kUsage, std::move(message)};
-}
-
-Result<plan::KvFormat> parse_format(std::string_view option, std::string_view value) {
-  if (const auto format = plan::kv_format_from_name(value)) return *format;
-  return usage(
-      fmt::format("{} wants f32, f16, bf16, q8, q6, q4, q3, q2 or K/V such as q6/q4, not "
-                  "'{}'",
-                  option, formats::printable(value)));
-}
-
-ApplyOption store_format(plan::KvFormat& target) {
-  return [&target](std::string_view option, std::string_view value) -> Result<void> {
-    QUIRE_TRY(target, parse_format(option, value));
-    return {};
-  };
-}
-
-Result<void> parse_formats(plan::KvFormats& target, std::string_view option,
-                           std::string_view value) {
-  const size_t slash = value.find('/');
-  QUIRE_TRY(target.k, parse_format(option, value.substr(0, slash)));
-  target.v = target.k;
-  if (slash == std::string_view::npos) return {};
-  QUIRE_TRY(target.v, parse_format(option, value.substr(slash + 1)));
-  return {};
 }
 
 ApplyOption store_bytes(std::optional<int64_t>& target) {
@@ -208,14 +183,7 @@ void declare_load(OptionParser& parser, PlanOptions& o) {
 
 void declare_storage(OptionParser& parser, PlanOptions& o) {
   parser.heading("How it is stored");
-  parser.add({{"--kv", "--cache-type"},
-              "CODEC",
-              "keys and values: f16 (default), f32, bf16, q8, q6, q4, q3, q2, or K/V as in q6/q4",
-              [&o](std::string_view option, std::string_view value) {
-                return parse_formats(o.kv, option, value);
-              }});
-  parser.add({{"--kv-k", "-ctk", "--cache-type-k"}, "CODEC", "keys only", store_format(o.kv.k)});
-  parser.add({{"--kv-v", "-ctv", "--cache-type-v"}, "CODEC", "values only", store_format(o.kv.v)});
+  declare_kv(parser, o.kv);
   parser.add({{"--weights"},
               "TYPE",
               "what the weights will be stored in: q4_k_m, q8_0, ... (default: as they are)",

@@ -44,8 +44,8 @@ Json group_json(const CacheGroup& group, int64_t tokens) {
   json.set("kv_heads", int64_t{group.layer().num_kv_heads});
   json.set("key_dim", int64_t{group.layer().key_dim});
   json.set("value_dim", int64_t{group.layer().value_dim});
-  json.set("window_tokens", group.window_tokens() > 0 ? Json(group.window_tokens()) : Json());
-  json.set("sink_tokens", group.sink_tokens());
+  json.set("window_tokens", group.is_window() ? Json(int64_t{group.rows().window_tokens}) : Json());
+  json.set("sink_tokens", int64_t{group.rows().sink_tokens});
   json.set("bytes_per_token", group.has_rows() ? group.bytes_per_token() : int64_t{0});
   json.set("fixed_bytes", group.fixed_bytes());
   json.set("state_bytes", group.state_bytes());
@@ -53,6 +53,7 @@ Json group_json(const CacheGroup& group, int64_t tokens) {
   json.set("held_bytes", group.held_bytes(tokens));
   json.set("pages", group.held_pages(tokens));
   json.set("page_bytes", group.has_rows() ? group.page_bytes() : int64_t{0});
+  json.set("sealed_page_bytes", group.has_rows() ? group.sealed_page_bytes() : int64_t{0});
   return json;
 }
 
@@ -121,7 +122,7 @@ Json request_json(const PlanReport& report) {
   json.set("sequences", r.sequences);
   json.set("beams", r.beams);
   json.set("shared", r.shared);
-  json.set("kv", plan::name(r.kv));
+  json.set("kv", kv::name(r.kv));
   json.set("weights", r.weights != nullptr ? Json(r.weights->name) : Json());
   json.set("memory", r.memory);
   json.set("memory_given", report.memory_given);
@@ -147,7 +148,7 @@ std::string head_lines(const PlanReport& report) {
   out += fmt::format(" of {} tokens", format_count(r.mean_tokens()));
   if (r.mean_context) out += fmt::format(" (at most {})", format_count(r.context));
   if (r.shared > 0) out += fmt::format(", the first {} shared by all", format_count(r.shared));
-  return out + fmt::format(", KV in {}\n\n", plan::name(r.kv));
+  return out + fmt::format(", KV in {}\n\n", kv::name(r.kv));
 }
 
 std::string weights_how(const PlanReport& report) {

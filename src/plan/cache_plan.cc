@@ -12,7 +12,6 @@ namespace {
 
 using kv::kPageTokens;
 
-constexpr KvFormats kF16Pages{.k = {.name = "f16"}, .v = {.name = "f16"}};
 // As in kv/geometry.cc: bytes of the longest sequence stay far below 2^63.
 constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
@@ -24,111 +23,111 @@ int64_t align_page(int64_t bytes) {
   return divide_up(bytes, kv::kPageAlignment) * kv::kPageAlignment;
 }
 
-/// Bytes of an element, also where they are no whole number: "2", "0.5".
-std::string element_text(const KvFormat& format) {
-  return fmt::format("{}", static_cast<double>(format.bits) / 8.0);
-}
-
 }  // namespace
 
-CacheGroup::CacheGroup(const LayerCache& layer, KvFormats formats, const CacheStrategy& strategy)
-    : layer_(layer), formats_(formats) {
-  window_.num_kv_heads = layer.num_kv_heads;
-  window_.head_dim = layer.key_dim;
-  window_.window_tokens = layer.window_tokens;
+CacheGroup::CacheGroup(const LayerCache& layer, kv::KvCodecs codecs, const CacheStrategy& strategy)
+    : layer_(layer) {
+  rows_.num_kv_heads = layer.num_kv_heads;
+  rows_.head_dim = layer.key_dim;
+  rows_.window_tokens = layer.window_tokens;
+  rows_.codecs = codecs;
   const bool narrows = strategy.window_tokens > 0 &&
                        (layer.window_tokens == 0 || strategy.window_tokens < layer.window_tokens);
   if (!has_rows() || !narrows) return;
-  window_.window_tokens = static_cast<int32_t>(strategy.window_tokens);
-  sinks_ = strategy.sink_tokens;
+  rows_.window_tokens = static_cast<int32_t>(strategy.window_tokens);
+  rows_.sink_tokens = static_cast<int32_t>(strategy.sink_tokens);
 }
 
-int64_t CacheGroup::raw_page_bytes(const KvFormats& formats) const {
-  return num_layers() * layer_.num_kv_heads *
-         (key_page_bytes(formats.k, layer_.key_dim) +
-          value_page_bytes(formats.v, layer_.value_dim));
+CacheGroup::Payload CacheGroup::payload(int64_t heads, int64_t key_dim, int64_t value_dim) const {
+  kernels::KvGroupShape keys = rows_.shape();
+  kernels::KvGroupShape values = keys;
+  keys.head_dim = static_cast<int32_t>(key_dim);
+  values.head_dim = static_cast<int32_t>(value_dim);
+  Payload one{.open = keys.key_plane_bytes()};
+  if (keys.is_lossy()) one.sealed = keys.sealed_key_plane_bytes();
+  if (value_dim > 0) {
+    one.open += values.value_plane_bytes();
+    if (keys.is_lossy()) one.sealed += values.sealed_value_plane_bytes();
+  }
+  const int64_t times = num_layers() * heads;
+  return {.open = one.open * times, .sealed = one.sealed * times};
+}
+
+CacheGroup::Payload CacheGroup::payload() const {
+  return payload(layer_.num_kv_heads, layer_.key_dim, layer_.value_dim);
+}
+
+int64_t CacheGroup::row_bytes() const {
+  return payload().open / kPageTokens;
 }
 
 int64_t CacheGroup::bytes_per_token() const {
-  return divide_up(raw_page_bytes(formats_), kPageTokens);
+  return rows_.is_lossless() ? row_bytes() : divide_up(payload().sealed, kPageTokens);
 }
 
 int64_t CacheGroup::page_bytes() const {
-  return align_page(raw_page_bytes(formats_));
+  return align_page(payload().open);
 }
 
-int64_t CacheGroup::open_page_bytes() const {
-  return formats_.lossless() ? page_bytes() : align_page(raw_page_bytes(kF16Pages));
-}
-
-int64_t CacheGroup::kept_tokens(int64_t tokens) const {
-  if (!is_window()) return tokens;
-  return std::min<int64_t>(tokens, window_.window_tokens + sinks_);
-}
-
-/// Pages that stay in f16 in a quantized cache: the first, if it is kept, and the one being filled.
-int64_t CacheGroup::full_pages() const {
-  if (formats_.lossless() || !has_rows()) return 0;
-  return is_window() && sinks_ == 0 ? 1 : 2;
+int64_t CacheGroup::sealed_page_bytes() const {
+  return align_page(payload().sealed);
 }
 
 int64_t CacheGroup::fixed_bytes() const {
-  int64_t bytes = state_bytes();
-  if (is_window()) bytes += bytes_per_token() * (window_.window_tokens + sinks_);
-  if (!formats_.lossless()) {
-    bytes += full_pages() * (raw_page_bytes(kF16Pages) - raw_page_bytes(formats_));
-  }
-  return bytes;
+  if (!is_window()) return state_bytes();
+  return state_bytes() + bytes_per_token() * (int64_t{rows_.window_tokens} + rows_.sink_tokens);
 }
 
 int64_t CacheGroup::used_bytes(int64_t tokens) const {
   if (!has_rows()) return state_bytes();
-  const int64_t kept = kept_tokens(tokens);
-  const int64_t in_f16 = std::min(kept, full_pages() * kPageTokens);
-  const int64_t f16_row = divide_up(raw_page_bytes(kF16Pages), kPageTokens);
-  return state_bytes() + (kept - in_f16) * bytes_per_token() + in_f16 * f16_row;
+  if (rows_.is_lossless()) return state_bytes() + rows_.used_tokens(tokens) * row_bytes();
+  const bool keeps_page_0 = rows_.open_pages(tokens) > (tokens > kPageTokens ? 1 : 0);
+  const int64_t open_rows = (keeps_page_0 ? std::min(tokens, kPageTokens) : 0) +
+                            (tokens > kPageTokens ? tokens % kPageTokens : 0);
+  return state_bytes() + rows_.sealed_pages(tokens) * payload().sealed + open_rows * row_bytes();
 }
 
 int64_t CacheGroup::held_pages(int64_t tokens) const {
-  if (!has_rows()) return 0;
-  const int64_t all = divide_up(tokens, kPageTokens);
-  return std::min(all, window_.peak_pages(tokens, 1) + divide_up(sinks_, kPageTokens));
+  return has_rows() ? rows_.peak_pages(tokens, 1) : 0;
 }
 
 int64_t CacheGroup::held_bytes(int64_t tokens) const {
+  if (!has_rows()) return state_bytes();
   const int64_t pages = held_pages(tokens);
-  const int64_t in_f16 = std::min(pages, full_pages());
-  return state_bytes() + (pages - in_f16) * page_bytes() + in_f16 * open_page_bytes();
+  if (rows_.is_lossless()) return state_bytes() + pages * page_bytes();
+  const int64_t open = rows_.open_pages(tokens);
+  const int64_t sealed = std::max(rows_.sealed_pages(tokens), pages - open);
+  return state_bytes() + open * page_bytes() + sealed * sealed_page_bytes();
 }
 
 int64_t CacheGroup::prefill_bytes(int64_t tokens, int64_t chunk) const {
   if (!has_rows()) return 0;
-  const int64_t all = divide_up(tokens, kPageTokens);
-  const int64_t peak =
-      std::min(all, window_.peak_pages(tokens, chunk) + divide_up(sinks_, kPageTokens));
-  return std::max<int64_t>(peak - held_pages(tokens), 0) * page_bytes();
+  const int64_t peak = rows_.peak_open_pages(tokens, chunk) * page_bytes() +
+                       rows_.peak_sealed_pages(tokens, chunk) * sealed_page_bytes();
+  return std::max<int64_t>(peak + state_bytes() - held_bytes(tokens), 0);
 }
 
 int64_t CacheGroup::shared_used_bytes(int64_t tokens, int64_t shared) const {
   if (!has_rows()) return 0;
-  const int64_t in_window = std::max<int64_t>(shared - window_.first_kept(tokens), 0);
-  return std::min(kept_tokens(shared), in_window + std::min(sinks_, shared)) * bytes_per_token();
+  const int64_t in_window = std::max<int64_t>(shared - rows_.first_kept(tokens), 0);
+  const int64_t sinks = std::min<int64_t>({rows_.sink_tokens, shared, rows_.first_kept(tokens)});
+  return (in_window + sinks) * bytes_per_token();
 }
 
 int64_t CacheGroup::shared_held_bytes(int64_t tokens, int64_t shared) const {
   if (!has_rows()) return 0;
-  const int64_t first_page = window_.first_kept(tokens) / kPageTokens;
-  const int64_t sink_pages = std::min(divide_up(sinks_, kPageTokens), first_page);
-  const int64_t pages = std::max<int64_t>(shared / kPageTokens - first_page, 0);
-  return (pages + std::min(sink_pages, shared / kPageTokens)) * page_bytes();
+  const int64_t full = shared / kPageTokens;
+  const int64_t first_page = rows_.first_kept(tokens) / kPageTokens;
+  const int64_t sinks = std::min({divide_up(rows_.sink_tokens, kPageTokens), full, first_page});
+  const int64_t page = rows_.is_lossless() ? page_bytes() : sealed_page_bytes();
+  return (std::max<int64_t>(full - first_page, 0) + sinks) * page;
 }
 
 int64_t CacheGroup::multi_head_bytes(int64_t tokens) const {
   if (!has_rows()) return 0;
-  const int64_t page = num_layers() * layer_.mha_heads *
-                       (key_page_bytes(formats_.k, layer_.mha_key_dim) +
-                        value_page_bytes(formats_.v, layer_.mha_value_dim));
-  return divide_up(page, kPageTokens) * kept_tokens(tokens);
+  const Payload page = payload(layer_.mha_heads, layer_.mha_key_dim, layer_.mha_value_dim);
+  return divide_up(rows_.is_lossless() ? page.open : page.sealed, kPageTokens) *
+         rows_.used_tokens(tokens);
 }
 
 std::string CacheGroup::formula() const {
@@ -136,27 +135,29 @@ std::string CacheGroup::formula() const {
     return fmt::format("{} layers x {} bytes of state", num_layers(),
                        format_count(layer_.state_bytes));
   }
-  std::string text;
-  if (layer_.value_dim == 0) {
-    text = fmt::format("{} layers x {} latent dims x {} bytes", num_layers(), layer_.key_dim,
-                       element_text(formats_.k));
+  const auto key = kv::element_bytes(rows_.codecs.k);
+  const auto value = kv::element_bytes(rows_.codecs.v);
+  std::string text = fmt::format("{} layers x ", num_layers());
+  if (!rows_.is_lossless()) {
+    const Payload keys = payload(1, layer_.key_dim, 0);
+    const Payload both = payload(1, layer_.key_dim, layer_.value_dim);
+    text += fmt::format("{} kv heads x ({} K + {} V) bytes a sealed page / {} tokens",
+                        layer_.num_kv_heads, format_count(keys.sealed / num_layers()),
+                        format_count((both.sealed - keys.sealed) / num_layers()), kPageTokens);
+  } else if (layer_.value_dim == 0) {
+    text += fmt::format("{} latent dims x {} bytes", layer_.key_dim, key);
   } else if (layer_.value_dim == layer_.key_dim) {
-    text = fmt::format("{} layers x {} kv heads x {} dims x ({} K + {} V) bytes", num_layers(),
-                       layer_.num_kv_heads, layer_.key_dim, element_text(formats_.k),
-                       element_text(formats_.v));
+    text += fmt::format("{} kv heads x {} dims x ({} K + {} V) bytes", layer_.num_kv_heads,
+                        layer_.key_dim, key, value);
   } else {
-    text = fmt::format("{} layers x {} kv heads x ({} K dims x {} + {} V dims x {}) bytes",
-                       num_layers(), layer_.num_kv_heads, layer_.key_dim, element_text(formats_.k),
-                       layer_.value_dim, element_text(formats_.v));
+    text += fmt::format("{} kv heads x ({} K dims x {} + {} V dims x {}) bytes",
+                        layer_.num_kv_heads, layer_.key_dim, key, layer_.value_dim, value);
   }
-  if (!formats_.lossless()) {
-    const int64_t codes = num_layers() * layer_.num_kv_heads *
-                          (layer_.key_dim * formats_.k.bits + layer_.value_dim * formats_.v.bits) /
-                          8;
-    text += fmt::format(" + {} of scales", format_count(bytes_per_token() - codes));
-  }
-  if (is_window()) {
-    text += fmt::format(" x {} window tokens", format_count(window_.window_tokens + sinks_));
+  if (is_window() && rows_.sink_tokens > 0) {
+    text += fmt::format(" x ({} window + {} sink) tokens", format_count(rows_.window_tokens),
+                        format_count(rows_.sink_tokens));
+  } else if (is_window()) {
+    text += fmt::format(" x {} window tokens", format_count(rows_.window_tokens));
   }
   if (layer_.state_bytes > 0) {
     text += fmt::format(" (and {} layers x {} bytes of state)", num_layers(),
@@ -165,13 +166,13 @@ std::string CacheGroup::formula() const {
   return text;
 }
 
-CachePlan::CachePlan(const ModelShape& shape, KvFormats formats, const CacheStrategy& strategy) {
+CachePlan::CachePlan(const ModelShape& shape, kv::KvCodecs codecs, const CacheStrategy& strategy) {
   for (const LayerCache& layer : shape.layers) {
     if (layer.num_kv_heads == 0 && layer.state_bytes == 0) continue;
     auto group = std::find_if(groups_.begin(), groups_.end(),
                               [&](const CacheGroup& g) { return g.holds(layer); });
     if (group == groups_.end()) {
-      groups_.emplace_back(layer, formats, strategy);
+      groups_.emplace_back(layer, codecs, strategy);
       group = std::prev(groups_.end());
     }
     group->add_layer();
@@ -213,8 +214,7 @@ int64_t CachePlan::multi_head_bytes(int64_t tokens) const {
 std::string CachePlan::formula() const {
   std::string grows, fixed;
   for (const CacheGroup& group : groups_) {
-    const bool growing = group.has_rows() && !group.is_window();
-    std::string& terms = growing ? grows : fixed;
+    std::string& terms = group.has_rows() && !group.is_window() ? grows : fixed;
     terms += (terms.empty() ? "" : " + ") + group.formula();
   }
   std::string text;

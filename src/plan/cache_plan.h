@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "kv/geometry.h"
-#include "plan/kv_format.h"
 #include "plan/model_shape.h"
 
 namespace quire::plan {
@@ -29,54 +28,57 @@ struct CacheStrategy {
 /// Equal layers.
 class CacheGroup {
  public:
-  CacheGroup(const LayerCache& layer, KvFormats formats, const CacheStrategy& strategy);
+  CacheGroup(const LayerCache& layer, kv::KvCodecs codecs, const CacheStrategy& strategy);
 
-  void add_layer() { window_.layers.push_back(window_.num_layers()); }
+  void add_layer() { rows_.layers.push_back(rows_.num_layers()); }
   bool holds(const LayerCache& layer) const { return layer == layer_; }
 
   const LayerCache& layer() const { return layer_; }
-  int64_t num_layers() const { return window_.num_layers(); }
+  /// What counts tokens and pages.
+  const kv::LayerGroup& rows() const { return rows_; }
+  int64_t num_layers() const { return rows_.num_layers(); }
   bool has_rows() const { return layer_.num_kv_heads > 0; }
-  bool is_window() const { return window_.is_window(); }
-  int64_t window_tokens() const { return window_.window_tokens; }
-  int64_t sink_tokens() const { return sinks_; }
+  bool is_window() const { return rows_.is_window(); }
 
-  /// A row in all layers, once its page is full.
+  /// A row in all layers, in the long run.
   int64_t bytes_per_token() const;
   int64_t page_bytes() const;
-  /// States, full windows, and what f16 pages cost beyond quantized ones.
+  int64_t sealed_page_bytes() const;
+  /// States and full windows.
   int64_t fixed_bytes() const;
   int64_t state_bytes() const { return layer_.state_bytes * num_layers(); }
   int64_t used_bytes(int64_t tokens) const;
   int64_t held_bytes(int64_t tokens) const;
   int64_t held_pages(int64_t tokens) const;
-  /// Pages beyond held_pages() while `chunk` tokens are read at once.
+  /// Pages beyond held_bytes() while `chunk` tokens are read at once: with it, what
+  /// kv::KvGeometry::peak_bytes says.
   int64_t prefill_bytes(int64_t tokens, int64_t chunk) const;
   /// Of used_bytes(tokens), what stands at positions before `shared`.
   int64_t shared_used_bytes(int64_t tokens, int64_t shared) const;
   /// Of held_bytes(tokens), whole pages before `shared`.
   int64_t shared_held_bytes(int64_t tokens, int64_t shared) const;
-  /// used_bytes() of rows with as many kv heads as heads.
+  /// What rows with as many kv heads as heads would use.
   int64_t multi_head_bytes(int64_t tokens) const;
   /// "30 layers x 3 kv heads x 64 dims x (2 K + 2 V) bytes".
   std::string formula() const;
 
  private:
-  int64_t raw_page_bytes(const KvFormats& formats) const;
-  int64_t open_page_bytes() const;
-  int64_t kept_tokens(int64_t tokens) const;
-  int64_t full_pages() const;
+  struct Payload {
+    int64_t open = 0;    // bytes of a page's rows
+    int64_t sealed = 0;  // of its codes and scales; 0 with lossless codecs
+  };
+  Payload payload(int64_t heads, int64_t key_dim, int64_t value_dim) const;
+  Payload payload() const;
+  int64_t row_bytes() const;
 
   LayerCache layer_;
-  KvFormats formats_;
-  kv::LayerGroup window_;  // counts tokens and pages
-  int64_t sinks_ = 0;
+  kv::LayerGroup rows_;
 };
 
 /// All groups of a model, in order of first appearance.
 class CachePlan {
  public:
-  CachePlan(const ModelShape& shape, KvFormats formats, const CacheStrategy& strategy);
+  CachePlan(const ModelShape& shape, kv::KvCodecs codecs, const CacheStrategy& strategy);
 
   const std::vector<CacheGroup>& groups() const { return groups_; }
   int64_t bytes_per_token() const;

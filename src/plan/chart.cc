@@ -38,7 +38,7 @@ struct Scale {
 
 std::vector<int64_t> totals(const ModelShape& shape, PlanRequest request, std::string_view codec,
                             int64_t most) {
-  request.kv = *kv_formats_from_name(codec);
+  request.kv = *kv::codecs_from_name(codec);
   request.mean_context = std::nullopt;
   const int64_t shared = request.shared;
   std::vector<int64_t> out;

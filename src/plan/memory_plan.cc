@@ -85,7 +85,7 @@ void plan_cache(const ModelShape& shape, const PlanRequest& request, MemoryPlan&
   const int64_t tokens = request.mean_tokens();
   int64_t shared = strategy.reserves_all || strategy.recomputes ? 0 : request.shared;
   // Lossy pages are shared whole.
-  if (!request.kv.lossless()) shared -= shared % kv::kPageTokens;
+  if (!kv::is_lossless(request.kv)) shared -= shared % kv::kPageTokens;
   plan.kv_used = with_sharing(cache.used_bytes(tokens), cache.shared_used_bytes(tokens, shared),
                               shared > 0 ? cache.shared_used_bytes(shared, shared) : 0, request);
   int64_t held = with_sharing(cache.held_bytes(tokens), cache.shared_held_bytes(tokens, shared),

@@ -26,7 +26,7 @@ struct PlanRequest {
   int64_t sequences = 1;
   int64_t beams = 1;   // of each sequence, none shared but `shared`
   int64_t shared = 0;  // tokens at the start that all sequences have in common
-  KvFormats kv;
+  kv::KvCodecs kv;
   CacheStrategy cache;
   const WeightMix* weights = nullptr;  // nullptr: as stored
   int64_t prefill_chunk = 512;

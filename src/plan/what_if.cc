@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
+#include "plan/kv_error.h"
 
 namespace quire::plan {
 namespace {
@@ -33,14 +34,10 @@ std::string error_text(double kl) {
   return kl == 0.0 ? std::string("loses nothing") : fmt::format("KL {:.1e}", kl);
 }
 
-std::vector<KvFormats> coarser_codecs(const PlanRequest& request) {
-  std::vector<KvFormats> codecs;
-  const auto bits = [](const KvFormats& f) { return f.k.bits + f.v.bits; };
-  for (const std::string_view name : usual_kv_formats()) {
-    const auto formats = kv_formats_from_name(name);
-    if (formats && formats->kl() >= 0.0 && bits(*formats) < bits(request.kv)) {
-      codecs.push_back(*formats);
-    }
+std::vector<kv::KvCodecs> coarser_codecs(const PlanRequest& request) {
+  std::vector<kv::KvCodecs> codecs;
+  for (const kv::KvCodecs usual : usual_codecs()) {
+    if (code_bits(usual) < code_bits(request.kv)) codecs.push_back(usual);
   }
   return codecs;
 }
@@ -63,19 +60,20 @@ std::vector<Change> possible_changes(const ModelShape& shape, const PlanRequest&
   };
   const auto codecs = coarser_codecs(request);
   const auto mixes = lighter_mixes(shape, request);
-  for (const KvFormats& kv : codecs) {
+  for (const kv::KvCodecs codec : codecs) {
     PlanRequest changed = request;
-    changed.kv = kv;
-    add(changed, fmt::format("--kv {}", name(kv)), kv.kl());
+    changed.kv = codec;
+    add(changed, fmt::format("--kv {}", kv::name(codec)), measured_kl(codec).value_or(0.0));
   }
   for (const WeightMix* mix : mixes) {
     PlanRequest changed = request;
     changed.weights = mix;
     add(changed, fmt::format("--weights {}", mix->name), mix->kl);
-    for (const KvFormats& kv : codecs) {
-      changed.kv = kv;
+    for (const kv::KvCodecs codec : codecs) {
+      changed.kv = codec;
       // Errors of independent roundings add up to first order.
-      add(changed, fmt::format("--weights {} --kv {}", mix->name, name(kv)), mix->kl + kv.kl());
+      add(changed, fmt::format("--weights {} --kv {}", mix->name, kv::name(codec)),
+          mix->kl + measured_kl(codec).value_or(0.0));
     }
   }
   std::ranges::stable_sort(changes, {}, &Change::kl);
@@ -100,10 +98,10 @@ std::vector<std::string> smaller_work(const ModelShape& shape, const PlanRequest
 
 std::vector<WhatIf> by_codec(const ModelShape& shape, const PlanRequest& request) {
   std::vector<WhatIf> rows;
-  for (const std::string_view name : usual_kv_formats()) {
+  for (const kv::KvCodecs codecs : usual_codecs()) {
     PlanRequest changed = request;
-    changed.kv = *kv_formats_from_name(name);
-    rows.push_back(evaluate(shape, changed, std::string(name), changed.kv.kl()));
+    changed.kv = codecs;
+    rows.push_back(evaluate(shape, changed, kv::name(codecs), measured_kl(codecs).value_or(-1.0)));
   }
   return rows;
 }
