@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "base/byte_size.h"
 #include "base/utf8.h"
@@ -23,6 +25,7 @@ using formats::Json;
 
 constexpr size_t kMostModels = 64;
 constexpr size_t kMostPiecesShown = 200;
+constexpr size_t kMostPiecesColoured = 4000;
 
 struct TokensOptions {
   OutputOptions output;
@@ -38,6 +41,9 @@ struct Count {
   engine::Prompt prompt;
   std::optional<int64_t> window;
 };
+
+/// How pieces are shown to people.
+enum class Pieces : uint8_t { kListed, kColoured };
 
 Json parts_json(const engine::Prompt& prompt) {
   Json parts(Json::Array{});
@@ -88,8 +94,39 @@ std::string pieces_table(const Count& count) {
   return out;
 }
 
-std::string for_people(const Count& count) {
-  std::string out = pieces_table(count);
+/// The prompt as it stands, each token on a ground of its own colour, control tokens on red. Bytes
+/// that a terminal would obey are escaped.
+std::string coloured_pieces(const Count& count) {
+  static constexpr const char* kGrounds[] = {"\x1b[30;46m", "\x1b[30;43m", "\x1b[30;42m",
+                                             "\x1b[30;45m"};
+  static constexpr const char* kControl = "\x1b[1;37;41m";
+  static constexpr const char* kReset = "\x1b[0m";
+  const context::Tokenizer& tokenizer = *count.text.tokenizer;
+  const std::vector<TokenId>& tokens = count.prompt.tokens;
+  std::string out;
+  for (size_t i = 0; i < std::min(tokens.size(), kMostPiecesColoured); ++i) {
+    const std::string_view piece = tokenizer.piece(tokens[i]);
+    out += tokenizer.is_control(tokens[i]) ? kControl : kGrounds[i % std::size(kGrounds)];
+    // A line of the prompt ends a line on the screen; the mark shows which token it belongs to.
+    for (size_t at = 0; at < piece.size();) {
+      const size_t end = std::min(piece.find('\n', at), piece.size());
+      out += one_line(piece.substr(at, end - at));
+      if (end < piece.size())
+        out += fmt::format("\u21b5{}\n{}", kReset, kGrounds[i % std::size(kGrounds)]);
+      at = end + 1;
+    }
+    out += kReset;
+  }
+  if (!out.empty()) out += '\n';
+  if (tokens.size() > kMostPiecesColoured) {
+    out +=
+        fmt::format("... {} more tokens (--json lists all)\n", tokens.size() - kMostPiecesColoured);
+  }
+  return out;
+}
+
+std::string for_people(const Count& count, Pieces pieces) {
+  std::string out = pieces == Pieces::kColoured ? coloured_pieces(count) : pieces_table(count);
   out += fmt::format("{} tokens, {} characters, {} bytes\n",
                      format_count(static_cast<int64_t>(count.prompt.tokens.size())),
                      format_count(static_cast<int64_t>(utf8_length(count.prompt.text))),
@@ -102,16 +139,28 @@ std::string for_people(const Count& count) {
   return out + window_line(count);
 }
 
-/// One line a model, the most frugal recognizable at a glance.
-std::string comparison(const std::vector<Count>& counts) {
+/// One line a model; how many more tokens than the most frugal one needs.
+std::string comparison(const std::vector<Count>& counts, Pieces pieces) {
   size_t width = 5;
-  for (const Count& count : counts) width = std::max(width, count.model.size());
-  std::string out =
-      fmt::format("{:<{}}  {:>10}  {:>10}  {:>10}\n", "model", width, "tokens", "window", "left");
+  size_t fewest = std::numeric_limits<size_t>::max();
+  for (const Count& count : counts) {
+    width = std::max(width, count.model.size());
+    fewest = std::min(fewest, count.prompt.tokens.size());
+  }
+  std::string out;
+  if (pieces == Pieces::kColoured) {
+    for (const Count& count : counts) {
+      out += fmt::format("{}\n{}\n", count.model, coloured_pieces(count));
+    }
+  }
+  out += fmt::format("{:<{}}  {:>10}  {:>8}  {:>10}  {:>10}\n", "model", width, "tokens", "more",
+                     "window", "left");
   for (const Count& count : counts) {
     const auto tokens = static_cast<int64_t>(count.prompt.tokens.size());
-    out += fmt::format("{:<{}}  {:>10}  {:>10}  {:>10}\n", count.model, width, format_count(tokens),
-                       count.window ? format_count(*count.window) : "-",
+    const double more =
+        fewest == 0 ? 0 : 100.0 * static_cast<double>(tokens) / static_cast<double>(fewest) - 100;
+    out += fmt::format("{:<{}}  {:>10}  {:>6.0f} %  {:>10}  {:>10}\n", count.model, width,
+                       format_count(tokens), more, count.window ? format_count(*count.window) : "-",
                        count.window ? format_count(*count.window - tokens) : "-");
   }
   return out;
@@ -185,11 +234,13 @@ Result<void> run_tokens(const Command& self, const Environment& env,
     QUIRE_TRY(Count count, count_tokens(env, options, path, prompt, output));
     counts.push_back(std::move(count));
   }
+  const Pieces pieces =
+      output.interactive() && env.colour_wanted ? Pieces::kColoured : Pieces::kListed;
   if (counts.size() == 1) {
-    output.text(for_people(counts.front()));
+    output.text(for_people(counts.front(), pieces));
     return output.finish(to_json(counts.front()));
   }
-  output.text(comparison(counts));
+  output.text(comparison(counts, pieces));
   Json models(Json::Array{});
   for (const Count& count : counts) models.push_back(to_json(count));
   Json json;

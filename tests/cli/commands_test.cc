@@ -10,6 +10,7 @@ namespace {
 
 using formats::Json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Json call(std::vector<std::string> args, const RunSetup& setup = {}) {
   args.emplace_back("--json");
@@ -68,6 +69,24 @@ TEST(Tokens, CompareSeveralModelsOnOneStdin) {
   for (const Json& model : models) {
     EXPECT_THAT(*at(model, "prompt").as_string(), HasSubstr("hello there"));
   }
+}
+
+TEST(Tokens, SayHowMuchMoreEachModelNeedsThanTheMostFrugal) {
+  const RunResult result =
+      run_quire({"tokens", tiny("llama_tied"), tiny("gemma3")}, {.in = "hello there"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("more"));
+  EXPECT_THAT(result.out, HasSubstr(" 0 %"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+TEST(Tokens, AreColouredOnATerminalAndControlTokensStandOut) {
+  TerminalRun run({"tokens", tiny("llama_tied"), "--raw", "-p", "hello\nyou<|im_end|>"});
+  EXPECT_TRUE(run.wait_for("\x1b[30;46m"));
+  EXPECT_TRUE(run.wait_for("\u21b5\x1b[0m"));
+  EXPECT_TRUE(run.wait_for("\x1b[1;37;41m<|im_end|>"));
+  EXPECT_TRUE(run.wait_for("tokens, "));
+  EXPECT_EQ(run.exit_code(), 0);
 }
 
 TEST(Score, GivesEachTokenThoseBefore) {

@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
+#include "context/answer_parser.h"
 #include "context/chat_template.h"
 
 namespace quire::context {
@@ -99,6 +101,103 @@ TEST(ChatTemplateReference, RendersEveryCaseAsHuggingFaceDoes) {
       EXPECT_EQ(adapted->text, prompt->text);
     }
   }
+}
+
+/// What each template's model writes, as its own documentation says.
+struct Expected {
+  ToolCallFormat tool_calls;
+  std::string reasoning;  // the opening tag
+};
+const std::map<std::string, Expected>& expected_formats() {
+  using Format = ToolCallFormat;
+  static const std::map<std::string, Expected> formats = {
+      {"CohereForAI-c4ai-command-r-plus-tool_use", {Format::kCommandR, ""}},
+      {"GLM-4.6", {Format::kTagged, "<think>"}},
+      {"HuggingFaceTB-SmolLM3-3B", {Format::kNone, "<think>"}},  // speaks of no calls
+      {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", {Format::kTagged, ""}},
+      {"Qwen-Qwen2.5-7B-Instruct", {Format::kTagged, ""}},
+      {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", {Format::kDeepSeek, "<think>"}},
+      {"exaone4", {Format::kTagged, "<think>"}},
+      {"fireworks-ai-llama-3-firefunction-v2", {Format::kFunctools, ""}},
+      {"google-gemma-2-2b-it", {Format::kNone, ""}},
+      {"meta-llama-Llama-3.1-8B-Instruct", {Format::kLlama3, ""}},
+      {"microsoft-Phi-3.5-mini-instruct", {Format::kNone, ""}},
+      {"mistralai-Mistral-Nemo-Instruct-2407", {Format::kMistral, ""}},
+      {"openai-gpt-oss-120b", {Format::kHarmony, "<|channel|>analysis<|message|>"}},
+      {"qwen3_training", {Format::kTagged, "<think>"}},
+  };
+  return formats;
+}
+
+TEST(ChatTemplateReference, RecognizesHowEachModelWritesReasoningAndToolCalls) {
+  const auto files = reference_files();
+  if (files.empty()) GTEST_SKIP() << "the reference templates are not at hand";
+  for (const auto& path : files) {
+    SCOPED_TRACE(path.stem().string());
+    const Json reference = load(path);
+    const auto chat =
+        ChatTemplate::parse(*reference.find("template")->as_string(), special_tokens(reference));
+    const auto expected = expected_formats().find(path.stem().string());
+    if (expected == expected_formats().end()) continue;
+    const TemplateTraits& traits = chat->traits();
+    EXPECT_EQ(name(traits.tool_call_format), name(expected->second.tool_calls));
+    EXPECT_EQ(traits.reasoning_tags ? traits.reasoning_tags->first : "",
+              expected->second.reasoning);
+  }
+}
+
+Json parsed_json(const char* text) {
+  return Json::parse(text, "a test").value();
+}
+
+/// What a model would have to write to get this assistant's turn: the rendered turn without the
+/// prompt before it. Nothing where the template does not render the one as a beginning of the
+/// other.
+std::optional<std::string> answer_that_renders(const ChatTemplate& chat, ChatRequest request,
+                                               const Json& turn) {
+  request.generation_prompt = GenerationPrompt::kAdd;
+  const auto before = chat.render(request);
+  request.generation_prompt = GenerationPrompt::kOmit;
+  request.messages.push_back(turn);
+  const auto after = chat.render(request);
+  if (!before.ok() || !after.ok() || !after->text.starts_with(before->text)) return std::nullopt;
+  return after->text.substr(before->text.size());
+}
+
+TEST(ChatTemplateReference, ReadsTheToolCallsThatTheTemplatesThemselvesRender) {
+  const auto files = reference_files();
+  if (files.empty()) GTEST_SKIP() << "the reference templates are not at hand";
+  int num_read = 0;
+  for (const auto& path : files) {
+    SCOPED_TRACE(path.stem().string());
+    const Json reference = load(path);
+    const auto chat =
+        ChatTemplate::parse(*reference.find("template")->as_string(), special_tokens(reference));
+    if (!chat->traits().tool_calls) continue;
+    ChatRequest request;
+    request.special_tokens = special_tokens(reference);
+    request.messages = parsed_json(R"([{"role": "user", "content": "What time is it?"}])");
+    request.tools = parsed_json(R"([{"type": "function", "function": {"name": "get_time",
+        "description": "The time", "parameters": {"type": "object", "properties":
+        {"zone": {"type": "string", "description": "A zone"}}, "required": ["zone"]}}}])");
+    const auto answer = answer_that_renders(
+        *chat, request, parsed_json(R"({"role": "assistant", "content": null, "tool_calls":
+        [{"id": "call12345", "type": "function", "function": {"name": "get_time",
+        "arguments": {"zone": "Europe/Zurich"}}}]})"));
+    if (!answer) continue;
+    AnswerParser parser(chat->traits().answer_format(), "");
+    AnswerEvents events = parser.push(*answer);
+    for (AnswerEvent& event : parser.finish()) events.push_back(std::move(event));
+    const auto call = std::find_if(events.begin(), events.end(), [](const AnswerEvent& event) {
+      return event.kind == AnswerEvent::Kind::kToolCall;
+    });
+    ASSERT_NE(call, events.end()) << *answer;
+    EXPECT_EQ(call->call.name, "get_time");
+    EXPECT_EQ(Json::parse(call->call.arguments, "arguments").value(),
+              parsed_json(R"({"zone": "Europe/Zurich"})"));
+    ++num_read;
+  }
+  EXPECT_GE(num_read, 6);
 }
 
 }  // namespace

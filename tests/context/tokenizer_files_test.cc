@@ -104,6 +104,19 @@ TEST(GgufTokenizer, MergesSpacesToGemmasRunsBeforeAnythingElse) {
   EXPECT_EQ(tokenizer.piece(TokenId{8}), "  ");
 }
 
+TEST(GgufTokenizer, LetsTheTurnMarkersOfPhi3SwallowTheWhiteSpaceAfterThem) {
+  const auto with_architecture = [](const char* architecture) {
+    SmallGguf gguf = sentencepiece_gguf();
+    gguf.tokens.emplace_back("<|end|>");
+    gguf.types.push_back(3);
+    gguf.scores->push_back(0);
+    gguf.more.string("general.architecture", architecture);
+    return encode(gguf.load().value(), "<|end|>\n a<s> a");
+  };
+  EXPECT_THAT(with_architecture("phi3"), ElementsAre(10, 6, 1, 8, 4));
+  EXPECT_THAT(with_architecture("llama"), ElementsAre(10, 3, 9, 6, 1, 8, 4));
+}
+
 TEST(GgufTokenizer, UsesBytesOrOneUnknownTokenForWhatItDoesNotKnow) {
   const Tokenizer tokenizer = sentencepiece_gguf().load().value();
   EXPECT_THAT(encode(tokenizer, "\nxyb"), ElementsAre(3, 9, 0, 5));

@@ -46,7 +46,8 @@ Result<BpeModel> BpeModel::from_merges(
     const Vocabulary& vocabulary, const BpeOptions& options,
     std::span<const std::pair<std::string_view, std::string_view>> merges) {
   BpeModel model(vocabulary, options);
-  model.merges_.resize(std::bit_ceil(merges.size() * 2 + 2));
+  // Between a third and two thirds full: Gemma 3, with 514,906 merges, takes 16 MB.
+  model.merges_.resize(std::bit_ceil(merges.size() + merges.size() / 2 + 2));
   bool merges_bytes = false;
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {

@@ -141,6 +141,7 @@ class GgufReader {
     }
     spec_.scores = std::move(*scores);
     restore_space_runs();
+    QUIRE_TRY_VOID(restore_stripping());
     QUIRE_TRY(const auto prefix, metadata_.get<bool>("tokenizer.ggml.add_space_prefix"));
     spec_.space_prefix = prefix.value_or(true);
     if (spec_.space_prefix) spec_.normalizer.push_back(Prepend{std::string(kMetaspace)});
@@ -170,6 +171,18 @@ class GgufReader {
       spec_.tokens[id].spelled = spec_.owned.emplace_back(std::move(run));
       spec_.tokens[id].mergeable = true;
     }
+  }
+
+  /// Phi-3's turn markers swallow the white space after them, which GGUF cannot say. Source:
+  /// microsoft/Phi-3-mini-4k-instruct, added_tokens of tokenizer.json.
+  Result<void> restore_stripping() {
+    QUIRE_TRY(const auto architecture, metadata_.get<std::string_view>("general.architecture"));
+    if (architecture != "phi3") return {};
+    for (AddedToken& added : spec_.added) {
+      added.rstrip = added.content != "<unk>" && added.content != "<s>" &&
+                     added.content != "<|endoftext|>";
+    }
+    return {};
   }
 
   /// tokenizer.ggml.<name>_token_id, checked against the vocabulary.
