@@ -106,16 +106,17 @@ std::string coloured_pieces(const Count& count) {
   std::string out;
   for (size_t i = 0; i < std::min(tokens.size(), kMostPiecesColoured); ++i) {
     const std::string_view piece = tokenizer.piece(tokens[i]);
-    out += tokenizer.is_control(tokens[i]) ? kControl : kGrounds[i % std::size(kGrounds)];
+    const char* ground =
+        tokenizer.is_control(tokens[i]) ? kControl : kGrounds[i % std::size(kGrounds)];
     // A line of the prompt ends a line on the screen; the mark shows which token it belongs to.
     for (size_t at = 0; at < piece.size();) {
       const size_t end = std::min(piece.find('\n', at), piece.size());
-      out += one_line(piece.substr(at, end - at));
-      if (end < piece.size())
-        out += fmt::format("\u21b5{}\n{}", kReset, kGrounds[i % std::size(kGrounds)]);
+      const bool ends_line = end < piece.size();
+      out += fmt::format("{}{}{}{}", ground, one_line(piece.substr(at, end - at)),
+                         ends_line ? "\u21b5" : "", kReset);
+      if (ends_line) out += '\n';
       at = end + 1;
     }
-    out += kReset;
   }
   if (!out.empty()) out += '\n';
   if (tokens.size() > kMostPiecesColoured) {

@@ -30,7 +30,8 @@ std::string_view word_after(std::string_view header, std::string_view key) {
 ToolCall call_of(std::string_view recipient, std::string_view body) {
   constexpr std::string_view kFunctions = "functions.";
   ToolCall call;
-  call.name = recipient.starts_with(kFunctions) ? recipient.substr(kFunctions.size()) : recipient;
+  const bool is_function = recipient.starts_with(kFunctions) && recipient != kFunctions;
+  call.name = is_function ? recipient.substr(kFunctions.size()) : recipient;
   const auto json = formats::Json::parse(body, "arguments");
   if (json.ok() && json->is_object()) {
     call.arguments = body;
@@ -65,15 +66,15 @@ class HarmonyScanner final : public AnswerScanner {
   void end() override {
     if (in_message_) {
       close_message(held_.size());
-    } else if (!is_header_so_far(held_)) {
-      emit(Kind::kContent, held_);
+    } else if (!held_.starts_with("<|")) {
+      emit(Kind::kContent, trimmed(held_));  // a cut header shows nothing
     }
     held_.clear();
   }
 
   /// Headers consist of markers, the sender, a recipient and the content's type.
   static bool is_header_so_far(std::string_view text) {
-    if (text.size() > kMostHeaderBytes) return false;
+    if (text.size() > kMostHeaderBytes + kMessage.size()) return false;
     const std::string_view first = trimmed(text);
     return first.empty() || first.starts_with("<|") || std::string_view("<|").starts_with(first) ||
            first.starts_with("to=") || std::string_view("to=").starts_with(first);
@@ -81,13 +82,12 @@ class HarmonyScanner final : public AnswerScanner {
 
   bool step_header() {
     const size_t at = held_.find(kMessage);
-    if (at == std::string::npos) {
-      if (is_header_so_far(held_)) return false;
-      open_message({});
-      return true;
-    }
-    open_message(std::string_view(held_).substr(0, at));
-    held_.erase(0, at + kMessage.size());
+    const std::string_view header = std::string_view(held_).substr(0, at);
+    const bool is_header =
+        is_header_so_far(header) && (at == std::string::npos || at <= kMostHeaderBytes);
+    if (is_header && at == std::string::npos) return false;
+    open_message(is_header ? header : std::string_view());
+    if (is_header) held_.erase(0, at + kMessage.size());
     return true;
   }
 

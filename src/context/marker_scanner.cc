@@ -89,19 +89,17 @@ class MarkerScanner final : public AnswerScanner {
     blanks_.clear();
   }
 
-  /// Drops blanks at the start of held_. False when there may be more.
+  /// Drops blanks at the start of held_, and what may follow a call. False when there may be more.
   bool skip_blanks() {
     held_.erase(0, std::min(held_.find_first_not_of(skipped_), held_.size()));
     if (held_.empty()) return false;
-    skips_blanks_ = false;
     if (!trailer_.empty() && held_.starts_with(trailer_)) {
-      held_.erase(0, trailer_.size());
-      skips_blanks_ = true;
-    } else if (!trailer_.empty() && trailer_.starts_with(held_)) {
-      skips_blanks_ = true;
-      return false;
+      held_.erase(0, std::exchange(trailer_, {}).size());
+      return skip_blanks();
     }
+    if (!trailer_.empty() && trailer_.starts_with(held_)) return false;
     trailer_.clear();
+    skips_blanks_ = false;
     return true;
   }
 

@@ -110,7 +110,7 @@ void set_bare(Json& arguments, std::string_view key, std::string_view value) {
 std::optional<ToolCall> read_function_tags(std::string_view text) {
   text.remove_prefix(std::string_view("<function=").size());
   const auto function = take_until(text, ">");
-  if (!function) return std::nullopt;
+  if (!function || trimmed(*function).empty()) return std::nullopt;
   Json arguments{Json::Object{}};
   while (take_until(text, "<parameter=")) {
     const auto key = take_until(text, ">");
