@@ -146,9 +146,10 @@ Result<FinishReason> ChatSession::answer(const Listener& listener) {
             engine::generate(*engine_, sequence_, prompt.tokens,
                              generate_options(static_cast<int64_t>(prompt.tokens.size())), events));
   output_.clear_progress();
+  output_.detail(describe(generated.reuse, prompt, loaded_.model->tokenizer()));
   last_parts_ = prompt.parts;
   turns_.push_back({.prompt_tokens = generated.prompt_tokens,
-                    .cached_tokens = generated.cached_tokens,
+                    .cached_tokens = generated.reuse.cached_tokens,
                     .new_tokens = static_cast<int64_t>(generated.tokens.size()),
                     .prefill_ms = generated.timings.prefill_ms,
                     .decode_tok_s = decode_tok_s(generated)});

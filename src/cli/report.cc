@@ -20,7 +20,7 @@ double tokens_per_second(int64_t tokens, double ms) {
 }
 
 int64_t prefilled_tokens(const engine::Generated& generated) {
-  return generated.prompt_tokens - generated.cached_tokens;
+  return generated.prompt_tokens - generated.reuse.cached_tokens;
 }
 
 double decode_ms(const engine::Generated& generated) {
@@ -50,18 +50,59 @@ double percentile(std::vector<double> values, double share) {
   return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
 }
 
-Json reuse_json(const engine::Generated& generated) {
-  Json miss;
-  miss.set("reason", "cold");
-  miss.set("token_index", generated.cached_tokens);
-  miss.set("message", Json());
-  miss.set("expected", Json());
-  miss.set("got", Json());
-  miss.set("cost_tokens", prefilled_tokens(generated));
+Json reuse_json(const engine::Reuse& reuse, const engine::Prompt& prompt,
+                const context::Tokenizer& tokenizer) {
   Json json;
-  json.set("cached_tokens", generated.cached_tokens);
-  json.set("miss", std::move(miss));
+  json.set("cached_tokens", reuse.cached_tokens);
+  json.set("miss", Json());
+  if (!reuse.miss) return json;
+  const kv::PrefixMiss& miss = *reuse.miss;
+  const auto token = [&](const std::optional<TokenId>& id) {
+    return id ? Json(shown_piece(tokenizer.piece(*id))) : Json();
+  };
+  const auto id = [](const std::optional<TokenId>& token_id) {
+    return token_id ? Json(int64_t{token_id->value}) : Json();
+  };
+  const std::string_view part = engine::what_at(prompt, miss.token_index);
+  Json out;
+  out.set("reason", kv::name(miss.reason));
+  if (!miss.key_field.empty()) out.set("key_field", miss.key_field);
+  out.set("token_index", miss.token_index);
+  out.set("message", part.empty() ? Json() : Json(part));
+  out.set("expected", token(miss.expected));
+  out.set("expected_id", id(miss.expected));
+  out.set("got", token(miss.got));
+  out.set("got_id", id(miss.got));
+  out.set("cost_tokens", miss.cost_tokens);
+  json.set("miss", std::move(out));
   return json;
+}
+
+std::string describe(const engine::Reuse& reuse, const engine::Prompt& prompt,
+                     const context::Tokenizer& tokenizer) {
+  const std::string known =
+      fmt::format("{} of {} prompt tokens were known", reuse.cached_tokens, prompt.tokens.size());
+  if (!reuse.miss) return known;
+  const kv::PrefixMiss& miss = *reuse.miss;
+  const std::string_view part = engine::what_at(prompt, miss.token_index);
+  const std::string where =
+      fmt::format("token {}{}{}", miss.token_index, part.empty() ? "" : " in ", part);
+  switch (miss.reason) {
+    case kv::MissReason::kCold:
+      return fmt::format("{}; what follows from {} on is new", known, where);
+    case kv::MissReason::kTokenDiffers:
+      return fmt::format("{}; {} is '{}' where '{}' was before", known, where,
+                         one_line(tokenizer.piece(*miss.got)),
+                         one_line(tokenizer.piece(*miss.expected)));
+    case kv::MissReason::kEvicted:
+      return fmt::format("{}; the pages from {} on made room for others", known, where);
+    case kv::MissReason::kWindowPageGone:
+      return fmt::format("{}; the window layers hold no pages from which {} can be computed", known,
+                         where);
+    case kv::MissReason::kKeyDiffers:
+      return fmt::format("{}; the same tokens are here under another {}", known, miss.key_field);
+  }
+  return known;
 }
 
 Json context_json(const engine::Window& window, int64_t prompt_tokens,
@@ -142,11 +183,11 @@ Json top_logprobs_json(const context::Tokenizer& tokenizer,
 }
 
 std::string summary(const engine::Generated& generated) {
-  return fmt::format("[{} prompt tokens ({} cached) in {:.2f} s, {} tokens at {:.1f} tok/s]",
-                     format_count(generated.prompt_tokens), format_count(generated.cached_tokens),
-                     generated.timings.prefill_ms / 1000.0,
-                     format_count(static_cast<int64_t>(generated.tokens.size())),
-                     decode_tok_s(generated));
+  return fmt::format(
+      "[{} prompt tokens ({} cached) in {:.2f} s, {} tokens at {:.1f} tok/s]",
+      format_count(generated.prompt_tokens), format_count(generated.reuse.cached_tokens),
+      generated.timings.prefill_ms / 1000.0,
+      format_count(static_cast<int64_t>(generated.tokens.size())), decode_tok_s(generated));
 }
 
 }  // namespace quire::cli

@@ -9,12 +9,17 @@
 #include "cli/environment.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
+#include "engine/prompt.h"
 #include "formats/json.h"
 
 namespace quire::cli {
 
-/// What of a prompt came from the cache, and why the rest did not.
-formats::Json reuse_json(const engine::Generated& generated);
+/// What of a prompt came from the cache, and why the rest did not: which token, of which part.
+formats::Json reuse_json(const engine::Reuse& reuse, const engine::Prompt& prompt,
+                         const context::Tokenizer& tokenizer);
+/// The same in words: "20 of 31 prompt tokens were known; message[0] user goes on with ...".
+std::string describe(const engine::Reuse& reuse, const engine::Prompt& prompt,
+                     const context::Tokenizer& tokenizer);
 
 /// The window's verdict: it fits, since generate() refuses what does not.
 formats::Json context_json(const engine::Window& window, int64_t prompt_tokens,

@@ -192,7 +192,7 @@ class Run {
     }
     json.set("completion_tokens", completion);
     json.set("choices", std::move(choices));
-    json.set("reuse", reuse_json(first));
+    json.set("reuse", reuse_json(first.reuse, prompt_, loaded_.model->tokenizer()));
     json.set("context", context_json(engine_->window(), prompt_tokens(), max_tokens_));
     json.set("timings", timings_json(loaded_.load_ms, first));
     json.set("kv", kv_);

@@ -1,5 +1,9 @@
 #include "engine/conversation.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace quire::engine {
@@ -41,17 +45,56 @@ context::ChatRequest Conversation::request() const {
   return request;
 }
 
+/// The last cut up to which the rendered text is the known text.
+const Conversation::Cut* Conversation::last_cut_within(std::string_view text) const {
+  const auto differs = std::ranges::mismatch(text, known_text_).in1 - text.begin();
+  const auto same = static_cast<size_t>(differs);
+  const Cut* last = nullptr;
+  for (const Cut& cut : cuts_) {
+    if (cut.text_bytes <= same) last = &cut;
+  }
+  return last;
+}
+
+std::vector<PromptRun> Conversation::known_runs(size_t tokens) const {
+  std::vector<PromptRun> runs;
+  for (PromptRun run : known_runs_) {
+    run.end = std::min(run.end, static_cast<int64_t>(tokens));
+    if (run.begin < run.end) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 Result<Prompt> Conversation::prompt() const {
-  return chat_prompt(*tokenizer_, *template_, request(), {known_text_, known_tokens_});
+  QUIRE_TRY(context::RenderedPrompt rendered, template_->render(request()));
+  const Cut* cut = last_cut_within(rendered.text);
+  if (cut == nullptr) return tokenized(*tokenizer_, std::move(rendered), {});
+  const std::vector<PromptRun> runs = known_runs(cut->tokens);
+  return tokenized(*tokenizer_, std::move(rendered),
+                   {.text = std::string_view(known_text_).substr(0, cut->text_bytes),
+                    .tokens = std::span(known_tokens_).first(cut->tokens),
+                    .runs = runs});
 }
 
 void Conversation::add_answer(const Prompt& prompt, std::string_view text,
                               std::span<const TokenId> tokens) {
-  messages_.push_back({"assistant", std::string(text)});
+  // The cuts that the prompt was built on stay; a cut of an answer that did not end by itself was
+  // good only for what followed it at once.
+  const Cut* used = last_cut_within(prompt.text);
+  const size_t kept = used != nullptr ? used->tokens : 0;
+  std::erase_if(cuts_, [&](const Cut& cut) {
+    return cut.tokens > kept || !tokenizer_->is_control(known_tokens_[cut.tokens - 1]);
+  });
   known_tokens_ = prompt.tokens;
   known_tokens_.insert(known_tokens_.end(), tokens.begin(), tokens.end());
   // An end token is spelled by the template too; a stop string or a cut leaves the bare text.
   known_text_ = prompt.text + tokenizer_->decode(tokens, context::SpecialText::kShow);
+  known_runs_ = prompt.runs;
+  const auto end = static_cast<int64_t>(known_tokens_.size());
+  known_runs_.push_back({static_cast<int64_t>(prompt.tokens.size()), end,
+                         fmt::format("message[{}] assistant", messages_.size())});
+  cuts_.push_back({known_text_.size(), known_tokens_.size()});
+  messages_.push_back({"assistant", std::string(text)});
 }
 
 }  // namespace quire::engine

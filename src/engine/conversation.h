@@ -2,8 +2,8 @@
 //
 // Generated ids are kept as they were chosen: the next turn's prompt is the tokens so far and the
 // ids of what the template puts after them, so that only new tokens are prefilled. Where a template
-// rewrites history (drops old reasoning, say), the prompt is tokenized anew and the common
-// beginning is reused all the same. Plain state without an Engine. One thread at a time.
+// rewrites history (drops old reasoning, say), what follows the last answer that it left as it was
+// is tokenized anew. Plain state without an Engine. One thread at a time.
 #pragma once
 #include <string>
 #include <string_view>
@@ -40,7 +40,15 @@ class Conversation {
   void add_answer(const Prompt& prompt, std::string_view text, std::span<const TokenId> tokens);
 
  private:
+  /// Where the tokens so far may be cut: behind an answer that ended by itself, so that the text
+  /// after it is tokenized as it would be in one piece.
+  struct Cut {
+    size_t text_bytes = 0;
+    size_t tokens = 0;
+  };
   context::ChatRequest request() const;
+  const Cut* last_cut_within(std::string_view text) const;
+  std::vector<PromptRun> known_runs(size_t tokens) const;
 
   const context::Tokenizer* tokenizer_;
   const context::ChatTemplate* template_;
@@ -48,6 +56,8 @@ class Conversation {
   std::vector<Message> messages_;
   std::string known_text_;             // what known_tokens_ stand for
   std::vector<TokenId> known_tokens_;  // prompt and answer of the last turn
+  std::vector<PromptRun> known_runs_;  // what they are part of
+  std::vector<Cut> cuts_;              // ascending; the last is the whole
 };
 
 }  // namespace quire::engine

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/identity.h"
 #include "engine/kv_plan.h"
 
 namespace quire::engine {
@@ -12,6 +13,23 @@ namespace {
 
 // Logits of a chunk whose every row is wanted may take this much at once.
 constexpr int64_t kLogitsBytes = int64_t{32} << 20;
+
+int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+/// Why a prompt could not use more of a sequence than their common beginning.
+kv::PrefixMiss explain(std::span<const TokenId> have, std::span<const TokenId> prompt,
+                       int64_t common) {
+  kv::PrefixMiss miss{.token_index = common,
+                      .cost_tokens = static_cast<int64_t>(prompt.size()) - common};
+  const auto at = static_cast<size_t>(common);
+  if (at >= have.size()) return miss;
+  miss.reason = kv::MissReason::kTokenDiffers;
+  miss.expected = have[at];
+  miss.got = prompt[at];
+  return miss;
+}
 
 }  // namespace
 
@@ -51,7 +69,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
     const kv::LayerPlace place = geometry.place(layer);
     places.push_back({place.group, place.index});
   }
+  engine->key_ = identity_key(model, options);
   kv::KvStoreOptions store{.budget_bytes = memory};
+  store.prefix.budget_bytes = options.prefix_bytes.value_or(memory / 2);
   if (options.cache.offload_bytes) {
     store.spill = kv::SpillOptions{.open_file = options.open_spill_file,
                                    .max_bytes = spill_bytes,
@@ -91,6 +111,48 @@ Sequence Engine::fork(const Sequence& sequence) {
   twin.tokens_ = sequence.tokens_;
   twin.cached_ = store_->fork(sequence.cached_);
   return twin;
+}
+
+bool Engine::finds_prefixes() const {
+  return !options_.cache.recomputes() && options_.prefix_reuse == PrefixReuse::kOn;
+}
+
+Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
+  QUIRE_CHECK(!prompt.empty(), "a prompt has tokens");
+  const auto last = static_cast<int64_t>(prompt.size()) - 1;
+  const int64_t own = std::min(common_tokens(sequence.tokens(), prompt), last);
+  Reuse reuse;
+  if (own < last) reuse.miss = explain(sequence.tokens(), prompt, own);
+  if (options_.cache.recomputes()) {
+    sequence.tokens_.resize(static_cast<size_t>(own));
+    reuse.miss = kv::PrefixMiss{.cost_tokens = last + 1};
+    return reuse;
+  }
+  kv::PrefixMatch known;
+  if (finds_prefixes()) known = store_->match(key_, prompt);
+  // The sequence's own pages first: they need no copy. Windows may have left them behind, and a
+  // page that is sealed can only be kept as a whole.
+  for (const int64_t kept : {own, own - own % kv::kPageTokens}) {
+    if (kept < known.tokens || !store_->truncate(sequence.cached_, kept).ok()) continue;
+    sequence.tokens_.resize(static_cast<size_t>(kept));
+    reuse.cached_tokens = kept;
+    if (reuse.miss) reuse.miss->cost_tokens = last + 1 - kept;
+    if (kept == known.tokens && known.miss) reuse.miss = known.miss;
+    return reuse;
+  }
+  sequence.cached_ = store_->adopt(known);
+  sequence.tokens_.assign(prompt.begin(), prompt.begin() + known.tokens);
+  return {known.tokens, known.miss};
+}
+
+void Engine::publish(const Sequence& sequence, PublishPoint point) {
+  if (!finds_prefixes() || sequence.tokens_.empty()) return;
+  const auto& groups = store_->geometry().groups();
+  const bool has_windows =
+      std::ranges::any_of(groups, [](const kv::LayerGroup& group) { return group.is_window(); });
+  const bool shares_tail = point == PublishPoint::kEnds || has_windows;
+  store_->publish(key_, sequence.cached_, sequence.tokens_,
+                  shares_tail ? kv::PublishTail::kShare : kv::PublishTail::kLeave);
 }
 
 Result<void> Engine::truncate(Sequence& sequence, int64_t length) {

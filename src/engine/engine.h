@@ -26,6 +26,11 @@
 
 namespace quire::engine {
 
+enum class PrefixReuse : uint8_t {
+  kOn,   // what was published is found by its tokens
+  kOff,  // sequences share pages only by fork()
+};
+
 struct EngineOptions {
   int32_t threads = 1;
   std::optional<int64_t> context_tokens;  // absent: the trained length
@@ -39,7 +44,9 @@ struct EngineOptions {
   /// called then.
   std::function<Result<std::unique_ptr<PrivateFile>>()> open_spill_file;
   std::function<Result<int64_t>()> spill_room;
-  std::string isa;  // empty: the fastest; else as QUIRE_ISA
+  std::string isa;                              // empty: the fastest; else as QUIRE_ISA
+  PrefixReuse prefix_reuse = PrefixReuse::kOn;  // changes no bit
+  std::optional<int64_t> prefix_bytes;          // of memory for pages, at most; absent: half of it
 };
 
 /// A sequence's tokens with their cached keys and values. Move-only; returns its pages when
@@ -67,6 +74,18 @@ struct StepItem {
   Logits logits = Logits::kLast;
 };
 
+/// How much of a prompt was there already.
+struct Reuse {
+  int64_t cached_tokens = 0;
+  std::optional<kv::PrefixMiss> miss;  // why not more; nothing if only the last token has to run
+};
+
+/// What becomes of a sequence after publish().
+enum class PublishPoint : uint8_t {
+  kGoesOn,  // more tokens will follow at once
+  kEnds,
+};
+
 /// Where the memory of an engine went, in bytes.
 struct MemoryReport {
   int64_t weights = 0;
@@ -92,6 +111,14 @@ class Engine {
   Sequence create_sequence();
   /// A second sequence with the same tokens on the same pages.
   Sequence fork(const Sequence& sequence);
+  /// Makes `sequence` the longest beginning of `prompt` that it, or any published sequence, holds:
+  /// never the last token, whose logits are needed. What else it held is forgotten.
+  Reuse resume(Sequence& sequence, std::span<const TokenId> prompt);
+  /// Lets later prompts find the tokens of `sequence`. For layers with windows this is a point from
+  /// which a prompt may go on. Where the sequence goes on itself, it keeps a last page that is not
+  /// full to itself, unless windows would have left it behind.
+  void publish(const Sequence& sequence, PublishPoint point);
+
   /// Forgets all tokens from `length` on. If pages that are needed there are gone (windows), the
   /// kept tokens are prefilled again; if the page there is sealed, those of it. Requires 0 <=
   /// length <= sequence.length().
@@ -119,6 +146,7 @@ class Engine {
  private:
   Engine(const Model& model, EngineOptions options, Window window,
          const kernels::KernelSet* kernels);
+  bool finds_prefixes() const;
   int64_t logit_rows(std::span<const StepItem> items) const;
   Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);
   Result<void> check_step(std::span<const StepItem> items) const;
@@ -139,6 +167,7 @@ class Engine {
   const kernels::KernelSet* kernels_;
   ThreadPool threads_;
   std::unique_ptr<kv::KvStore> store_;
+  kv::IdentityKey key_;
   std::unique_ptr<model::Transformer> transformer_;
   std::vector<float> logits_;  // grows to what append() needs
 };

@@ -24,6 +24,9 @@ struct GenerateOptions {
   std::vector<std::string> stop;      // not empty strings
   std::optional<int32_t> logprobs;    // absent: none; else this many alternatives a token
   std::vector<TokenId> end_tokens;    // further ends of generation, beyond the tokenizer's
+  /// Lengths of beginnings of the prompt that other prompts will share: each is published when it
+  /// is done, so that layers with windows can go on from there. Ascending.
+  std::vector<int64_t> resume_points;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kInterrupted };
@@ -48,7 +51,7 @@ struct Generated {
   std::string stop;  // the stop string or the end token's text; empty otherwise
   std::vector<GeneratedLogprob> logprobs;
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // of the prompt: not prefilled again
+  Reuse reuse;  // of the prompt: what was not prefilled again
   GenerateTimings timings;
 };
 
@@ -60,9 +63,14 @@ struct GenerateEvents {
   std::function<bool(std::string_view)> on_text;
 };
 
-/// Continues `sequence` so that it holds `prompt` (keeping the tokens both have in common; the last
-/// prompt token always runs), then generates. Afterwards the sequence holds the prompt and all
-/// generated tokens but the last chosen one. kDoesNotFit if the prompt, or the prompt and
+/// Whether generate() could begin: kUsage or kDoesNotFit says why not.
+Result<void> check_request(const Engine& engine, std::span<const TokenId> prompt,
+                           const GenerateOptions& options);
+
+/// Continues `sequence` so that it holds `prompt` (from what is known of it, see Engine::resume();
+/// the last prompt token always runs), then generates. Publishes the prompt and, at the end, all;
+/// also what was read of a prompt until an interruption. Afterwards the sequence holds the prompt
+/// and all generated tokens but the last chosen one. kDoesNotFit if the prompt, or the prompt and
 /// `max_tokens`, exceed the window; nothing is changed then.
 Result<Generated> generate(Engine& engine, Sequence& sequence, std::span<const TokenId> prompt,
                            const GenerateOptions& options, const GenerateEvents& events);

@@ -5,7 +5,7 @@
 
 namespace quire::engine {
 
-Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs,
+std::vector<kv::LayerKv> kv_layers(const model::ModelConfig& config,
                                    std::optional<SlidingWindow> sliding) {
   std::vector<kv::LayerKv> layers;
   for (const model::LayerConfig& layer : config.layers) {
@@ -18,7 +18,12 @@ Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodec
     }
     layers.push_back(cached);
   }
-  return kv::KvGeometry::create(layers, codecs);
+  return layers;
+}
+
+Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs,
+                                   std::optional<SlidingWindow> sliding) {
+  return kv::KvGeometry::create(kv_layers(config, sliding), codecs);
 }
 
 namespace {

@@ -3,8 +3,8 @@
 // The one place where a model's numbers become a cache's geometry. Pure functions.
 #pragma once
 #include <cstdint>
-
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/cache_policy.h"
@@ -13,8 +13,12 @@
 
 namespace quire::engine {
 
-/// What a model of these numbers caches. A sliding window holds in layers that see everything or
-/// have a longer window; those with a shorter one keep theirs.
+/// What each layer of a model caches. A sliding window holds in layers that see everything or have
+/// a longer window; those with a shorter one keep theirs.
+std::vector<kv::LayerKv> kv_layers(const model::ModelConfig& config,
+                                   std::optional<SlidingWindow> sliding);
+
+/// What a model of these numbers caches.
 Result<kv::KvGeometry> kv_geometry(const model::ModelConfig& config, kv::KvCodecs codecs,
                                    std::optional<SlidingWindow> sliding = std::nullopt);
 

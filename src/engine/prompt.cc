@@ -49,35 +49,58 @@ std::vector<ByteRange> inert_ranges(const std::vector<context::PromptSpan>& span
   return ranges;
 }
 
-/// A token counts for the span that holds its first byte. Parts are in order of first appearance.
-void count_parts(const Tokenizer::Encoding& encoding, const std::vector<context::PromptSpan>& spans,
-                 std::vector<PromptPart>& parts) {
+/// Adds `tokens` more, joined to the last run if they are the same.
+void add_tokens(std::vector<PromptRun>& runs, const std::string& what, int64_t tokens) {
+  if (tokens == 0) return;
+  const int64_t begin = runs.empty() ? 0 : runs.back().end;
+  if (!runs.empty() && runs.back().what == what) {
+    runs.back().end += tokens;
+  } else {
+    runs.push_back({begin, begin + tokens, what});
+  }
+}
+
+/// A token belongs to the span that holds its first byte.
+void add_runs(const Tokenizer::Encoding& encoding, const std::vector<context::PromptSpan>& spans,
+              std::vector<PromptRun>& runs) {
   size_t at = 0;
   for (const ByteRange& range : encoding.ranges) {
     while (at + 1 < spans.size() && spans[at].end <= range.begin) ++at;
-    const std::string what = spans.empty() ? "template" : label(spans[at].source);
-    auto part = std::ranges::find(parts, what, &PromptPart::what);
-    if (part == parts.end()) part = parts.insert(parts.end(), {what, 0});
-    ++part->tokens;
+    add_tokens(runs, spans.empty() ? "template" : label(spans[at].source), 1);
   }
+}
+
+/// In order of first appearance.
+std::vector<PromptPart> parts_of(const std::vector<PromptRun>& runs) {
+  std::vector<PromptPart> parts;
+  for (const PromptRun& run : runs) {
+    auto part = std::ranges::find(parts, run.what, &PromptPart::what);
+    if (part == parts.end()) part = parts.insert(parts.end(), {run.what, 0});
+    part->tokens += run.end - run.begin;
+  }
+  return parts;
 }
 
 }  // namespace
 
 Result<Prompt> chat_prompt(const Tokenizer& tokenizer, const context::ChatTemplate& chat_template,
-                           const context::ChatRequest& request, const KnownBeginning& known) {
+                           const context::ChatRequest& request) {
   QUIRE_TRY(context::RenderedPrompt rendered, chat_template.render(request));
+  return tokenized(tokenizer, std::move(rendered), {});
+}
+
+Prompt tokenized(const Tokenizer& tokenizer, context::RenderedPrompt rendered,
+                 const KnownBeginning& known) {
+  QUIRE_CHECK(rendered.text.starts_with(known.text), "a prompt starts with what is known of it");
   Prompt prompt;
-  size_t settled = 0;
-  if (!known.text.empty() && rendered.text.starts_with(known.text)) {
-    settled = known.text.size();
-    prompt.tokens.assign(known.tokens.begin(), known.tokens.end());
-    prompt.parts.push_back({"earlier turns", static_cast<int64_t>(known.tokens.size())});
-  }
+  prompt.tokens.assign(known.tokens.begin(), known.tokens.end());
+  prompt.runs.assign(known.runs.begin(), known.runs.end());
+  const size_t settled = known.text.size();
   const std::vector<context::PromptSpan> spans = spans_from(rendered.spans, settled);
   const Tokenizer::Encoding encoding = tokenizer.encode_with_ranges(
       std::string_view(rendered.text).substr(settled), inert_ranges(spans));
-  count_parts(encoding, spans, prompt.parts);
+  add_runs(encoding, spans, prompt.runs);
+  prompt.parts = parts_of(prompt.runs);
   prompt.tokens.insert(prompt.tokens.end(), encoding.ids.begin(), encoding.ids.end());
   prompt.text = std::move(rendered.text);
   prompt.notes = std::move(rendered.adaptations);
@@ -92,20 +115,30 @@ Prompt raw_prompt(const Tokenizer& tokenizer, std::string_view text, RawText raw
                   AddSpecial add_special) {
   Prompt prompt;
   prompt.text = text;
-  const auto special = raw == RawText::kParse ? context::Special::kParse : context::Special::kPlain;
-  prompt.tokens = tokenizer.encode(text, special);
-  prompt.parts.push_back({"text", static_cast<int64_t>(prompt.tokens.size())});
-  if (add_special == AddSpecial::kNone) return prompt;
-  const std::span<const TokenId> prefix = tokenizer.prefix();
-  const std::span<const TokenId> suffix = tokenizer.suffix();
+  prompt.tokens = tokenizer.encode(
+      text, raw == RawText::kParse ? context::Special::kParse : context::Special::kPlain);
+  const auto count = static_cast<int64_t>(prompt.tokens.size());
+  const bool framed = add_special == AddSpecial::kAsModel;
+  const auto prefix = framed ? tokenizer.prefix() : std::span<const TokenId>();
+  const auto suffix = framed ? tokenizer.suffix() : std::span<const TokenId>();
   // A text that spells the prefix out has it already: no second BOS.
   const bool has_prefix = prompt.tokens.size() >= prefix.size() &&
                           std::equal(prefix.begin(), prefix.end(), prompt.tokens.begin());
-  if (!has_prefix) prompt.tokens.insert(prompt.tokens.begin(), prefix.begin(), prefix.end());
+  if (!has_prefix) {
+    prompt.tokens.insert(prompt.tokens.begin(), prefix.begin(), prefix.end());
+    add_tokens(prompt.runs, "special", static_cast<int64_t>(prefix.size()));
+  }
   prompt.tokens.insert(prompt.tokens.end(), suffix.begin(), suffix.end());
-  const auto added = static_cast<int64_t>((has_prefix ? 0 : prefix.size()) + suffix.size());
-  if (added > 0) prompt.parts.insert(prompt.parts.begin(), {"special", added});
+  add_tokens(prompt.runs, "text", count);
+  add_tokens(prompt.runs, "special", static_cast<int64_t>(suffix.size()));
+  prompt.parts = parts_of(prompt.runs);
   return prompt;
+}
+
+std::string_view what_at(const Prompt& prompt, int64_t index) {
+  const auto run = std::ranges::find_if(
+      prompt.runs, [&](const PromptRun& r) { return r.begin <= index && index < r.end; });
+  return run == prompt.runs.end() ? std::string_view() : run->what;
 }
 
 }  // namespace quire::engine

@@ -3,6 +3,7 @@
 // Text from messages is inert: a control token spelled out in it stays text. The whole prompt is
 // tokenized as one text. Pure functions.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,10 +22,18 @@ struct PromptPart {
   int64_t tokens = 0;
 };
 
+/// The same for one run of neighbouring tokens.
+struct PromptRun {
+  int64_t begin = 0;  // index of its first token
+  int64_t end = 0;
+  std::string what;
+};
+
 struct Prompt {
   std::string text;
   std::vector<TokenId> tokens;
-  std::vector<PromptPart> parts;   // their tokens sum to tokens.size()
+  std::vector<PromptRun> runs;     // in order, without gaps, from 0 to tokens.size()
+  std::vector<PromptPart> parts;   // the runs by what they are: their tokens sum to tokens.size()
   std::vector<std::string> notes;  // what was adapted or depends on the clock, one sentence each
 };
 
@@ -37,17 +46,24 @@ enum class AddSpecial : uint8_t {
   kNone,
 };
 
+/// What the token at `index` is part of; "" beyond the prompt.
+std::string_view what_at(const Prompt& prompt, int64_t index);
+
 /// A beginning of a rendered prompt whose tokens are settled already.
 struct KnownBeginning {
   std::string_view text;
   std::span<const TokenId> tokens;
+  std::span<const PromptRun> runs;
 };
 
-/// The template's text as it stands: no BOS beyond what the template prints, as in Hugging Face. If
-/// it starts with `known.text`, those bytes are `known.tokens` and only the rest is tokenized.
+/// The template's text as it stands: no BOS beyond what the template prints, as in Hugging Face.
 Result<Prompt> chat_prompt(const context::Tokenizer& tokenizer,
                            const context::ChatTemplate& chat_template,
-                           const context::ChatRequest& request, const KnownBeginning& known = {});
+                           const context::ChatRequest& request);
+/// A rendered text, which starts with `known.text`: those bytes are `known.tokens`, and only the
+/// rest is tokenized.
+Prompt tokenized(const context::Tokenizer& tokenizer, context::RenderedPrompt rendered,
+                 const KnownBeginning& known);
 
 /// A text without a template.
 Prompt raw_prompt(const context::Tokenizer& tokenizer, std::string_view text, RawText raw,

@@ -16,6 +16,10 @@ bool same_window(const LayerKv& a, const LayerKv& b) {
   return a.window_tokens == b.window_tokens;
 }
 
+bool same_sinks(const LayerKv& a, const LayerKv& b) {
+  return a.sink_tokens == b.sink_tokens;
+}
+
 void add(DigestBuilder& builder, Digest digest) {
   builder.add_number(digest.low);
   builder.add_number(digest.high);
@@ -58,7 +62,7 @@ std::optional<std::string_view> first_difference(const IdentityKey& a, const Ide
   if (a.salt != b.salt) return "salt";
   if (!std::ranges::equal(a.layers, b.layers, same_shape)) return "geometry";
   if (!std::ranges::equal(a.layers, b.layers, same_window)) return "window";
-  if (a.sink_tokens != b.sink_tokens) return "sinks";
+  if (!std::ranges::equal(a.layers, b.layers, same_sinks)) return "sinks";
   if (a.rope != b.rope) return "rope";
   if (a.adapters != b.adapters) return "adapters";
   if (a.codecs != b.codecs) return "kv";
@@ -83,8 +87,8 @@ Digest fingerprint(const IdentityKey& key) {
     builder.add_number(layer.num_kv_heads);
     builder.add_number(layer.head_dim);
     builder.add_number(layer.window_tokens);
+    builder.add_number(layer.sink_tokens);
   }
-  builder.add_number(key.sink_tokens);
   add(builder, key.rope);
   builder.add_number(static_cast<uint64_t>(key.adapters.size()));
   for (const Digest& adapter : key.adapters) add(builder, adapter);

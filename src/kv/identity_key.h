@@ -46,8 +46,7 @@ class LazyDigest {
 
 struct IdentityKey {
   LazyDigest weights;
-  std::vector<LayerKv> layers;        // geometry, and each layer's window
-  int32_t sink_tokens = 0;            // seen besides the window
+  std::vector<LayerKv> layers;        // geometry, and what each layer sees
   Digest rope;                        // parameters of all rotations
   LazyDigest rope_table;              // bytes of their tables: math libraries differ
   std::vector<Digest> adapters = {};  // in the order they are applied

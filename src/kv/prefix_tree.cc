@@ -138,15 +138,16 @@ void PrefixTree::publish(const IdentityKey& key, Tokens tokens, std::span<PageTa
 /// The child whose tokens begin with `block`: found, grown from one that `block` continues, or new.
 PrefixNode& PrefixTree::child_for(PrefixNode& parent, Tokens block) {
   if (PrefixNode* found = find_child(parent, block)) return *found;
+  PrefixNode* known = nullptr;
   for (const auto& entry : parent.children) {
-    PrefixNode& child = *entry.second;
-    const int64_t common = common_tokens(child.tokens, block);
-    if (common == count(block)) return child;
-    if (common < count(child.tokens)) continue;
-    detach(child);
-    child.tokens.assign(block.begin(), block.end());
-    attach(child);
-    return child;
+    PrefixNode* child = entry.second;
+    const int64_t common = common_tokens(child->tokens, block);
+    if (common < std::min(count(block), count(child->tokens))) continue;
+    if (known == nullptr || child->id < known->id) known = child;
+  }
+  if (known != nullptr) {
+    if (count(known->tokens) < count(block)) grow(*known, block);
+    return *known;
   }
   auto node = std::make_unique<PrefixNode>();
   node->parent = &parent;
@@ -214,6 +215,13 @@ void PrefixTree::drop_page(PrefixNode& node, size_t group) {
   evicted_pages_.fetch_add(1, std::memory_order_relaxed);
   mine.page.reset();
   mine.end = 0;
+}
+
+/// Makes `block`, which begins with all tokens of this leaf, the leaf's tokens.
+void PrefixTree::grow(PrefixNode& leaf, Tokens block) {
+  detach(leaf);
+  leaf.tokens.assign(block.begin(), block.end());
+  attach(leaf);
 }
 
 void PrefixTree::attach(PrefixNode& node) {

@@ -164,6 +164,7 @@ class PrefixTree {
   [[nodiscard]] int64_t page_bytes(const PrefixNode& node, size_t group) const;
   [[nodiscard]] bool is_needed(const PrefixNode& node, size_t group, int64_t tokens) const;
   void drop_page(PrefixNode& node, size_t group);
+  void grow(PrefixNode& leaf, std::span<const TokenId> block);
   void attach(PrefixNode& node);
   void detach(PrefixNode& node);
   void remove(PrefixNode& node);

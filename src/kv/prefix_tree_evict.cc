@@ -68,6 +68,7 @@ class PrefixTree::Eviction {
     for (const auto& node : tree_.nodes_) {
       if (node->pins == 0) continue;
       for (const LayerGroup& group : tree_.geometry_.groups()) {
+        if (!group.is_window()) continue;
         const int64_t first = group.first_needed(node->begin + 1);
         for (PrefixNode* at = node.get(); at->parent != nullptr; at = at->parent) {
           if (at->end() > first || at->begin < group.sink_tokens) protected_.insert(at);

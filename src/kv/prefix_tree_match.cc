@@ -83,11 +83,14 @@ PrefixTree::Search PrefixTree::search(PrefixNode& root, Tokens tokens) {
   const int64_t limit = std::max<int64_t>(count(tokens) - 1, 0);
   Search best{.path = {}, .tokens = 0, .last = &root, .known = 0};
   std::vector<PrefixNode*> path;
+  // Of equally long ones the path of the older last node, so that equal histories end equally.
   const auto consider = [&](int64_t until) {
     const int64_t n = usable_tokens(path, until);
-    if (n <= best.tokens) return;
+    if (n == 0 || n < best.tokens) return;
+    const auto last = path.begin() + (n - 1) / kPageTokens;
+    if (n == best.tokens && (*last)->id >= best.path.back()->id) return;
     best.tokens = n;
-    best.path.assign(path.begin(), path.begin() + (n + kPageTokens - 1) / kPageTokens);
+    best.path.assign(path.begin(), last + 1);
   };
   for (PrefixNode* node = &root;;) {
     const int64_t base = node->end();
@@ -98,7 +101,7 @@ PrefixTree::Search PrefixTree::search(PrefixNode& root, Tokens tokens) {
       if (child == next) continue;
       const int64_t common = common_tokens(child->tokens, block);
       best.known = std::max(best.known, base + common);
-      if (common == 0 || base + common <= best.tokens) continue;
+      if (common == 0 || base + common < best.tokens) continue;
       path.push_back(child);
       consider(base + common);
       path.pop_back();

@@ -52,10 +52,11 @@ TEST_F(Generate, ReusesTheCommonBeginningAndAnswersTheSame) {
   Sequence warm = engine_->create_sequence();
   ASSERT_TRUE(generate(*engine_, warm, prompt, greedy(8), {}).ok());
   const Generated hot = generate(*engine_, warm, other, greedy(8), {}).value();
-  Sequence cold_sequence = engine_->create_sequence();
-  const Generated cold = generate(*engine_, cold_sequence, other, greedy(8), {}).value();
-  EXPECT_GT(hot.cached_tokens, 5);
-  EXPECT_EQ(cold.cached_tokens, 0);
+  const auto cold_engine = engine_or_die(*model_, {});
+  Sequence cold_sequence = cold_engine->create_sequence();
+  const Generated cold = generate(*cold_engine, cold_sequence, other, greedy(8), {}).value();
+  EXPECT_GT(hot.reuse.cached_tokens, 5);
+  EXPECT_EQ(cold.reuse.cached_tokens, 0);
   EXPECT_EQ(hot.tokens, cold.tokens);
   EXPECT_EQ(hot.text, cold.text);
 }
@@ -65,7 +66,7 @@ TEST_F(Generate, RunsTheLastPromptTokenEvenIfAllIsCached) {
   Sequence sequence = engine_->create_sequence();
   const Generated first = generate(*engine_, sequence, prompt, greedy(4), {}).value();
   const Generated second = generate(*engine_, sequence, prompt, greedy(4), {}).value();
-  EXPECT_EQ(second.cached_tokens, static_cast<int64_t>(prompt.size()) - 1);
+  EXPECT_EQ(second.reuse.cached_tokens, static_cast<int64_t>(prompt.size()) - 1);
   EXPECT_EQ(first.tokens, second.tokens);
 }
 
@@ -173,7 +174,7 @@ TEST_F(Generate, AConversationPrefillsOnlyNewTokens) {
     // A random model writes broken UTF-8, which no message can hold: make it write one letter.
     options.sampling.logit_bias = {{model_->tokenizer().find("a").value(), 1e6}};
     const Generated got = generate(*engine_, sequence, prompt.tokens, options, {}).value();
-    EXPECT_GE(got.cached_tokens, length_before - 1) << turn;
+    EXPECT_GE(got.reuse.cached_tokens, length_before - 1) << turn;
     int64_t parts = 0;
     for (const PromptPart& part : prompt.parts) parts += part.tokens;
     EXPECT_EQ(parts, static_cast<int64_t>(prompt.tokens.size()));

@@ -25,7 +25,7 @@ std::vector<Change> changes() {
              k.layers.push_back({1, 4, 0});
            }},
           {"window", [](IdentityKey& k) { k.layers[0].window_tokens = 100; }},
-          {"sinks", [](IdentityKey& k) { k.sink_tokens = 4; }},
+          {"sinks", [](IdentityKey& k) { k.layers[0].sink_tokens = 4; }},
           {"rope",
            [](IdentityKey& k) {
              k.rope = {1, 2};

@@ -1,0 +1,65 @@
+// answer.h: what has been generated for one prompt so far, token after token, until it ends.
+//
+// Chooses tokens from logits, decodes them, finds stop strings across token borders, and notes
+// times. Runs no model: whoever does hands in the logits. Thread rule: one thread at a time.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "context/stream_decoder.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "engine/sampler.h"
+#include "engine/stop_matcher.h"
+
+namespace quire::engine {
+
+class Answer {
+ public:
+  /// `engine` and `options` must outlive it. `on_text` as GenerateEvents::on_text; may be empty.
+  Answer(const Engine& engine, const GenerateOptions& options,
+         std::function<bool(std::string_view)> on_text);
+
+  /// Chooses the next token from `logits`, those after all tokens of `sequence`; false if it was
+  /// the last one.
+  bool choose(std::span<const float> logits, const Sequence& sequence);
+  /// All that were chosen.
+  std::span<const TokenId> tokens() const { return out_.tokens; }
+
+  /// What is known before the first token.
+  void set_prompt(int64_t prompt_tokens, const Reuse& reuse);
+  void set_prefilled();
+  void interrupt() { out_.finish = FinishReason::kInterrupted; }
+  /// The whole answer; text that was held back is shown first. Nothing may be called after it.
+  Generated take();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_end(TokenId token) const;
+  bool is_last(TokenId token, const Sequence& sequence);
+  bool ends(FinishReason reason);
+  bool show(std::string_view text);
+
+  const Engine& engine_;
+  const GenerateOptions& options_;
+  const std::function<bool(std::string_view)> on_text_;
+  Sampler sampler_;
+  context::StreamDecoder decoder_;
+  StopMatcher stops_;
+  Generated out_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+};
+
+/// Continues `sequence` to all of `tokens`, from resume point to resume point (see
+/// GenerateOptions), publishing each, and returns the logits of the last. What was done before an
+/// error or an interruption stays.
+Result<std::span<const float>> read_prompt(Engine& engine, Sequence& sequence,
+                                           std::span<const TokenId> tokens,
+                                           std::span<const int64_t> resume_points,
+                                           const Engine::Progress& progress);
+
+}  // namespace quire::engine
