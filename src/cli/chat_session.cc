@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "cli/interrupt.h"
 #include "cli/prompt_input.h"
+#include "cli/report.h"
 
 namespace quire::cli {
 namespace {

@@ -108,6 +108,40 @@ Result<void> check_messages(const Json& messages, const std::string& file) {
   return {};
 }
 
+/// The conversation that a document as of --messages holds, with the prefix at its head.
+Result<context::ChatRequest> request_of_document(const Json& document, const std::string& name,
+                                                 const std::string& prefix) {
+  QUIRE_TRY(context::ChatRequest request, parse_messages(document, name));
+  QUIRE_TRY_VOID(check_messages(request.messages, name));
+  if (!prefix.empty()) QUIRE_TRY_VOID(add_prefix(request.messages, prefix));
+  return request;
+}
+
+context::ChatRequest request_of_text(const PromptOptions& options, const std::string& text) {
+  context::ChatRequest request;
+  if (options.system) request.messages.push_back(message("system", *options.system));
+  request.messages.push_back(message("user", text));
+  return request;
+}
+
+Result<engine::Prompt> render(const PromptMaker& maker, const PromptOptions& options,
+                              context::ChatRequest request) {
+  add_template_kwargs(options, request.kwargs);
+  request.now = context::local_wall_clock();
+  const auto special = maker.tokenizer.special_tokens();
+  request.special_tokens = {special.begin(), special.end()};
+  return engine::chat_prompt(maker.tokenizer, *maker.chat_template, request);
+}
+
+engine::Prompt raw_prompt_of(const PromptMaker& maker, const PromptOptions& options,
+                             const std::string& text) {
+  const auto raw =
+      options.rendering == Rendering::kPlain ? engine::RawText::kPlain : engine::RawText::kParse;
+  const auto special =
+      options.no_special ? engine::AddSpecial::kNone : engine::AddSpecial::kAsModel;
+  return engine::raw_prompt(maker.tokenizer, text, raw, special);
+}
+
 Result<void> check_combination(const PromptOptions& options) {
   if (options.messages_file && !options.pieces.empty()) {
     return usage("--messages already holds the prompt; leave out -p and -f");
@@ -137,11 +171,14 @@ bool wants_template(const PromptOptions& options) {
 Result<engine::Prompt> read_raw_prompt(const Environment& env, const PromptMaker& maker,
                                        const PromptOptions& options, Output& output) {
   QUIRE_TRY(const std::string text, read_prompt_text(env, options, output));
-  const auto raw =
-      options.rendering == Rendering::kPlain ? engine::RawText::kPlain : engine::RawText::kParse;
-  const auto special =
-      options.no_special ? engine::AddSpecial::kNone : engine::AddSpecial::kAsModel;
-  return engine::raw_prompt(maker.tokenizer, text, raw, special);
+  return raw_prompt_of(maker, options, text);
+}
+
+void remark_on_missing_template(const PromptMaker& maker, Output& output) {
+  output.remark(maker.template_problem.empty()
+                    ? std::string("this model has no chat template: continuing the text")
+                    : fmt::format("the chat template cannot be used ({}): continuing the text",
+                                  maker.template_problem));
 }
 
 }  // namespace
@@ -187,17 +224,12 @@ Result<context::ChatRequest> read_chat_request(const Environment& env, const Pro
     QUIRE_TRY(const std::string text,
               file == "-" ? read_stdin(env, output) : env.files.read(file, kMaxPromptBytes));
     QUIRE_TRY(const Json document, Json::parse(text, file));
-    QUIRE_TRY(request, parse_messages(document, file));
-    QUIRE_TRY_VOID(check_messages(request.messages, file));
     QUIRE_TRY(const std::string prefix, read_prefix(env, options));
-    if (options.prefix_file) QUIRE_TRY_VOID(add_prefix(request.messages, prefix));
+    QUIRE_TRY(request, request_of_document(document, file, prefix));
   } else {
-    if (options.system) request.messages.push_back(message("system", *options.system));
     QUIRE_TRY(const std::string text, read_prompt_text(env, options, output));
-    request.messages.push_back(message("user", text));
+    request = request_of_text(options, text);
   }
-  add_template_kwargs(options, request.kwargs);
-  request.now = context::local_wall_clock();
   return request;
 }
 
@@ -220,12 +252,7 @@ Result<engine::Prompt> read_prompt(const Environment& env, const PromptMaker& ma
   const bool wanted = wants_template(options);
   const bool by_default = !options.raw() && rendering == DefaultRendering::kTemplate;
   if (!wanted && (!by_default || maker.chat_template == nullptr)) {
-    if (by_default) {
-      output.remark(maker.template_problem.empty()
-                        ? std::string("this model has no chat template: continuing the text")
-                        : fmt::format("the chat template cannot be used ({}): continuing the text",
-                                      maker.template_problem));
-    }
+    if (by_default) remark_on_missing_template(maker, output);
     return read_raw_prompt(env, maker, options, output);
   }
   if (maker.chat_template == nullptr) {
@@ -239,12 +266,33 @@ Result<engine::Prompt> read_prompt(const Environment& env, const PromptMaker& ma
     return usage("--no-special needs --raw or --plain: a chat template prints its own BOS");
   }
   QUIRE_TRY(context::ChatRequest request, read_chat_request(env, options, output));
-  const auto special = maker.tokenizer.special_tokens();
-  request.special_tokens = {special.begin(), special.end()};
-  QUIRE_TRY(engine::Prompt prompt,
-            engine::chat_prompt(maker.tokenizer, *maker.chat_template, request));
+  QUIRE_TRY(engine::Prompt prompt, render(maker, options, std::move(request)));
   for (const std::string& note : prompt.notes) output.remark(note);
   return prompt;
+}
+
+Result<engine::Prompt> make_prompt(const PromptMaker& maker, const PromptOptions& options,
+                                   const std::string& prefix, const GivenPrompt& given) {
+  const bool is_text = given.content.is_string();
+  if (!is_text && options.raw()) {
+    return usage(given.name +
+                 " holds messages, which need the chat template; leave out --raw and "
+                 "--plain");
+  }
+  if (!is_text && options.system) {
+    return usage(given.name + " holds messages; put the system message there, not into --system");
+  }
+  if (is_text && (options.raw() || maker.chat_template == nullptr) && !wants_template(options)) {
+    const std::array pieces = {prefix, *given.content.as_string()};
+    return raw_prompt_of(maker, options, join_by_blank_line(pieces));
+  }
+  if (maker.chat_template == nullptr) return needs_template(given.name, maker.template_problem);
+  if (is_text) {
+    const std::array pieces = {utf8_sanitized(prefix), *given.content.as_string()};
+    return render(maker, options, request_of_text(options, join_by_blank_line(pieces)));
+  }
+  QUIRE_TRY(context::ChatRequest request, request_of_document(given.content, given.name, prefix));
+  return render(maker, options, std::move(request));
 }
 
 }  // namespace quire::cli

@@ -48,6 +48,17 @@ Result<engine::Prompt> read_prompt(const Environment& env, const PromptMaker& ma
                                    const PromptOptions& options, DefaultRendering rendering,
                                    Output& output);
 
+/// A prompt that is at hand already.
+struct GivenPrompt {
+  std::string name;       // for errors: "questions.jsonl, line 3"
+  formats::Json content;  // a text, or what --messages reads
+};
+
+/// Its tokens, with `prefix` at the head of the text or of the first user message. Only the options
+/// that say how prompts are rendered are looked at.
+Result<engine::Prompt> make_prompt(const PromptMaker& maker, const PromptOptions& options,
+                                   const std::string& prefix, const GivenPrompt& given);
+
 /// Adds the variables of --template-kwargs: JSON where the value is JSON, else text.
 void add_template_kwargs(const PromptOptions& options, formats::Json& kwargs);
 

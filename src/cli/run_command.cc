@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
+#include "cli/batch_run.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/option_parser.h"
@@ -9,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/pieces.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 #include "cli/session.h"
 #include "engine/generate.h"
 
@@ -24,18 +26,6 @@ using formats::Json;
 constexpr int64_t kMostChoices = 1024;
 constexpr int64_t kMostLogprobs = 1000;
 
-struct RunOptions {
-  ModelOptions model;
-  PromptOptions prompt;
-  GenerationOptions generation;
-  SamplingChoice sampling;
-  CacheOptions cache;
-  ComputeOptions compute;
-  OutputOptions output;
-  int64_t choices = 1;
-  std::optional<int64_t> logprobs;
-};
-
 void declare_run(OptionParser& parser, RunOptions& options) {
   declare(parser, options.model);
   declare(parser, options.prompt);
@@ -48,11 +38,11 @@ void declare_run(OptionParser& parser, RunOptions& options) {
   const std::string no_beams = "beam search is not supported yet; --choices N draws N samples";
   parser.add({{"--beams", "--length-penalty"}, "N", "", refuse(no_beams)});
   parser.add({{"--early-stopping"}, "", "", refuse(no_beams)});
-  parser.add(
-      {{"--batch"},
-       "FILE",
-       "",
-       refuse("answering many prompts in one batch is not supported yet; call run for each")});
+  parser.add({{"--batch"},
+              "FILE",
+              "answer each line of a JSONL file (a text, messages, or an object with \"prompt\" or "
+              "\"messages\", \"id\", \"max_tokens\"), many at once; prints a JSON line each",
+              store(options.batch_file)});
   parser.add({{"--conversation"},
               "NAME",
               "",
@@ -80,8 +70,10 @@ class Run {
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
     QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
                                    DefaultRendering::kTemplate, output_));
-    QUIRE_TRY(engine_, Engine::create(*loaded_.model,
-                                      engine_options(env_, options_.compute, options_.cache)));
+    engine::EngineOptions wanted = engine_options(env_, options_.compute, options_.cache);
+    // There is no earlier prompt to find again, and choices fork.
+    wanted.prefix_reuse = engine::PrefixReuse::kOff;
+    QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
     QUIRE_TRY_VOID(decide_length());
     QUIRE_TRY_VOID(generate_choices());
     QUIRE_TRY_VOID(output_.finish(document()));
@@ -221,6 +213,7 @@ Result<void> run_run(const Command& self, const Environment& env,
   QUIRE_TRY(const bool helped, parse_or_help(self, env, parser, args));
   if (helped) return {};
   Output output(env, options.output);
+  if (options.batch_file) return run_batch(env, options, output);
   return Run(env, options, output).execute();
 }
 
@@ -233,7 +226,8 @@ const Command kRunCommand = {
     .example =
         "  quire run model.gguf -p 'Why is the sky blue?'\n"
         "  quire run model.gguf -f report.txt -p 'Summarise in three lines.' --temp 0\n"
-        "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n",
+        "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n"
+        "  quire run model.gguf --prefix-file report.txt --batch questions.jsonl\n",
     .run = run_run,
 };
 

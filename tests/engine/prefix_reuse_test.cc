@@ -36,8 +36,9 @@ class PrefixReuseLaw1 : public testing::TestWithParam<TinyModel> {
   }
 
   /// Logits of `count` last tokens of a prompt that an engine has never seen.
-  std::vector<float> cold_logits(const Tokens& prompt, size_t count) {
-    const auto engine = engine_or_die(*model_, {.prefix_reuse = PrefixReuse::kOff});
+  std::vector<float> cold_logits(const Tokens& prompt, size_t count, EngineOptions options = {}) {
+    options.prefix_reuse = PrefixReuse::kOff;
+    const auto engine = engine_or_die(*model_, options);
     Sequence sequence = engine->create_sequence();
     const std::vector<float> all = all_logits(*engine, sequence, prompt, 64);
     const auto vocab = static_cast<size_t>(model_->config().vocab);
@@ -104,6 +105,34 @@ TEST_P(PrefixReuseLaw1, ABranchFromTheMiddleGivesTheBitsOfAColdRun) {
     // Windows may lack pages between resume points; global layers never do.
     if (!has_windows(*engine)) EXPECT_GE(cached, static_cast<int64_t>(at));
     if (at == 50 || at == 90) EXPECT_GE(cached, static_cast<int64_t>(at));
+  }
+}
+
+TEST_P(PrefixReuseLaw1, EveryCodecAndPolicyGivesTheBitsOfAColdRun) {
+  using kv::Codec;
+  CachePolicy sliding;
+  sliding.sliding = SlidingWindow{.window_tokens = 40, .sink_tokens = 4};
+  const std::vector<EngineOptions> all = {{.kv = {Codec::F32, Codec::F32}},
+                                          {.kv = {Codec::Q8, Codec::Q8}},
+                                          {.kv = {Codec::Q6, Codec::Q4}},
+                                          {.cache = sliding},
+                                          {.cache = sliding, .kv = {Codec::Q4, Codec::Q4}},
+                                          {.cache = CacheKind::kStatic}};
+  for (const EngineOptions& options : all) {
+    const auto engine = engine_or_die(*model_, options);
+    for (const size_t end : {50u, 90u, 150u}) publish(*engine, text(0, end), 31);
+    for (const size_t at : {50u, 77u, 90u, 128u, 149u}) {
+      int64_t cached = 0;
+      const Tokens prompt = joined(text(0, at), text(100, 130));
+      const std::vector<float> hot = hot_logits(*engine, prompt, cached);
+      ASSERT_TRUE(
+          same_bits(hot, cold_logits(prompt, prompt.size() - static_cast<size_t>(cached), options)))
+          << kv::name(options.kv) << ", " << name(options.cache) << " at " << at << ", " << cached
+          << " cached";
+      // Encoded pages are shared as a whole.
+      if (!kv::is_lossless(options.kv)) EXPECT_EQ(cached % kv::kPageTokens, 0);
+      if (!has_windows(*engine)) EXPECT_GE(cached + kv::kPageTokens, static_cast<int64_t>(at));
+    }
   }
 }
 

@@ -20,6 +20,7 @@ namespace quire::kv {
 
 struct NaivePrefixGroup {
   int64_t window = 0;  // 0: global
+  int64_t sinks = 0;
   int64_t page_bytes = 0;
 };
 
@@ -107,7 +108,8 @@ class NaivePrefixStore {
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].window == 0) continue;
       std::erase_if(sequence.pages[g], [&](const auto& page) {
-        return page.first * 64 + 63 < sequence.length() - groups_[g].window;
+        return page.first * 64 + 63 < sequence.length() - groups_[g].window &&
+               page.first * 64 >= groups_[g].sinks;
       });
     }
     return true;
@@ -195,7 +197,7 @@ class NaivePrefixStore {
   }
 
   bool sees(size_t group, int64_t query, int64_t key) const {
-    if (groups_[group].window == 0) return true;
+    if (groups_[group].window == 0 || key < groups_[group].sinks) return true;
     const int64_t less = fault_ == PrefixFault::kNeedsOneKeyLess ? 1 : 0;
     return query - key < groups_[group].window - less;
   }
@@ -227,12 +229,19 @@ class NaivePrefixStore {
     return true;
   }
 
+  bool sees_any_of(size_t group, int64_t query, const NaivePrefixNode& node) const {
+    for (int64_t key = node.begin(); key < std::min(node.end(), query); ++key) {
+      if (sees(group, query, key)) return true;
+    }
+    return false;
+  }
+
   void mark(const Match& match, const std::vector<TokenId>& tokens) {
     for (int64_t key = 0; key < match.tokens; ++key) {
       NaivePrefixNode& node = holder(match, tokens, key);
       node.used = clock_;
       for (size_t g = 0; g < groups_.size(); ++g) {
-        if (sees(g, match.tokens, node.end() - 1)) node.used_pages[g] = clock_;
+        if (sees_any_of(g, match.tokens, node)) node.used_pages[g] = clock_;
       }
     }
   }
@@ -331,6 +340,7 @@ class NaivePrefixStore {
       if (!is_on_the_way) continue;
       for (size_t g = 0; g < groups_.size(); ++g) {
         if (groups_[g].window == 0) continue;
+        if (node.begin() < groups_[g].sinks) return true;
         if (pinned.begin() + 1 - (node.end() - 1) < groups_[g].window) return true;
       }
     }

@@ -38,6 +38,7 @@ std::vector<Config> configs() {
           {"CollidingHashes", {{1, 2, 0}}, 16, {.hash_bits = 1}},
           {"Hybrid", {{1, 2, 100}, {1, 2, 0}}, 24, {.hash_bits = 8}},
           {"SmallTree", {{1, 2, 0}, {1, 2, 70}}, 40, {.budget_bytes = 9 * kPageAlignment}},
+          {"Sinks", {{1, 2, 70, 10}, {1, 2, 0}}, 24, {}},
           {"Windows", {{1, 2, 2}, {1, 2, 64}, {1, 2, 150}}, 26, {}}};
 }
 
@@ -84,7 +85,7 @@ class PrefixRun {
   std::vector<NaivePrefixGroup> naive_groups() const {
     std::vector<NaivePrefixGroup> groups;
     for (const LayerGroup& group : store_->geometry().groups()) {
-      groups.push_back({group.window_tokens, group.page_bytes()});
+      groups.push_back({group.window_tokens, group.sink_tokens, group.page_bytes()});
     }
     return groups;
   }

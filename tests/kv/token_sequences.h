@@ -76,7 +76,8 @@ inline std::optional<std::string> find_wrong_row(const KvStore& store, const Tok
   for (size_t g = 0; g < store.geometry().groups().size(); ++g) {
     const LayerGroup& group = store.geometry().groups()[g];
     const auto view = store.view(seq.cached, static_cast<int32_t>(g));
-    for (int64_t p = group.first_needed(length); p < length; ++p) {
+    for (int64_t p = 0; p < length; ++p) {
+      if (p < group.first_needed(length) && p >= group.sink_tokens) continue;
       const auto prefix = std::span(seq.tokens).first(static_cast<size_t>(p + 1));
       const auto* span = find_span(view, p);
       if (span == nullptr ||

@@ -1,0 +1,26 @@
+// run_options.h: what `run` is asked for.
+//
+// Plain data, filled by the option parser in run_command.cc.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/options.h"
+
+namespace quire::cli {
+
+struct RunOptions {
+  ModelOptions model;
+  PromptOptions prompt;
+  GenerationOptions generation;
+  SamplingChoice sampling;
+  CacheOptions cache;
+  ComputeOptions compute;
+  OutputOptions output;
+  int64_t choices = 1;
+  std::optional<int64_t> logprobs;
+  std::optional<std::string> batch_file;
+};
+
+}  // namespace quire::cli
