@@ -75,7 +75,6 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
   refuse({"--beams", "4"}, "--choices");
   refuse({"--length-penalty", "1"}, "--choices");
   refuse({"--early-stopping"}, "--choices");
-  refuse({"--batch", "file.jsonl"}, "not supported yet");
   refuse({"--profile"}, "not supported yet");
   refuse({"--conversation", "x"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
