@@ -30,6 +30,9 @@ Result<void> check_combination(const RunOptions& options) {
     return usage("--batch already holds the prompts; leave out -p, -f and --messages");
   }
   if (options.choices > 1) return usage("--batch gives one answer a line; leave out --choices");
+  if (options.beams.beams) {
+    return usage("--batch draws or decodes greedily; leave out --beams, and call run for each");
+  }
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/session.h"
+#include "engine/beam_search.h"
 #include "engine/generate.h"
 
 namespace quire::cli {
@@ -35,9 +36,6 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               "N",
               "N samples of the prompt, which is read once and shared (default 1)",
               store_int(options.choices, 1, kMostChoices)});
-  const std::string no_beams = "beam search is not supported yet; --choices N draws N samples";
-  parser.add({{"--beams", "--length-penalty"}, "N", "", refuse(no_beams)});
-  parser.add({{"--early-stopping"}, "", "", refuse(no_beams)});
   parser.add({{"--batch"},
               "FILE",
               "answer each line of a JSONL file (a text, messages, or an object with \"prompt\" or "
@@ -47,6 +45,7 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               "NAME",
               "",
               refuse("stored conversations are not supported yet; chat has /save and /load")});
+  declare(parser, options.beams);
   declare(parser, options.cache);
   declare(parser, options.compute);
   declare(parser, options.output);
@@ -60,29 +59,42 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               }});
 }
 
-/// The prefilled prompt that all choices fork.
+struct Choice {
+  Generated generated;
+  std::optional<double> score;  // of a beam search
+};
+
 class Run {
  public:
   Run(const Environment& env, const RunOptions& options, Output& output)
       : env_(env), options_(options), output_(output) {}
 
   Result<void> execute() {
+    QUIRE_TRY(rules_, beam_rules(options_.beams, options_.sampling, options_.choices));
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
     QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
                                    DefaultRendering::kTemplate, output_));
     engine::EngineOptions wanted = engine_options(env_, options_.compute, options_.cache);
     // There is no earlier prompt to find again, and choices fork.
     wanted.prefix_reuse = engine::PrefixReuse::kOff;
+    wanted.static_sequences = num_sequences();
     QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
     QUIRE_TRY_VOID(decide_length());
-    QUIRE_TRY_VOID(generate_choices());
+    QUIRE_TRY_VOID(rules_ ? search_beams() : generate_choices());
     QUIRE_TRY_VOID(output_.finish(document()));
+    if (cut_short_) return *std::move(cut_short_);
     if (interrupted()) return Error{ErrorCode::kInterrupted, ""};
     return {};
   }
 
  private:
   int64_t prompt_tokens() const { return static_cast<int64_t>(prompt_.tokens.size()); }
+
+  /// That hold pages at once: every beam, or one choice beside the prompt that all of them fork.
+  int32_t num_sequences() const {
+    if (rules_) return rules_->beams;
+    return options_.choices > 1 ? 2 : 1;
+  }
 
   /// -n, lowered to what is left if --fit-output allows it.
   Result<void> decide_length() {
@@ -114,55 +126,90 @@ class Run {
     };
   }
 
+  /// The first choice reads the prompt; the others start from its pages.
   Result<void> generate_choices() {
-    engine::Sequence base = engine_->create_sequence();
-    const bool shared = options_.choices > 1 && prompt_tokens() > 1;
+    std::optional<engine::Sequence> prompt;
     for (int32_t choice = 0; choice < options_.choices; ++choice) {
       if (choice > 0 && interrupted()) break;
-      if (shared && choice == 1) QUIRE_TRY_VOID(engine_->truncate(base, prompt_tokens() - 1));
-      if (options_.choices > 1) {
-        output_.text(fmt::format("--- choice {}\n", choice));
-      }
-      // The first choice reads the prompt; the others start from its pages.
-      if (choice == 0) {
-        QUIRE_TRY_VOID(generate_on(base, choice));
-      } else {
-        engine::Sequence twin = engine_->fork(base);
-        QUIRE_TRY_VOID(generate_on(twin, choice));
-      }
+      if (options_.choices > 1) output_.text(fmt::format("--- choice {}\n", choice));
+      engine::Sequence own = prompt ? engine_->fork(*prompt) : engine_->create_sequence();
+      QUIRE_TRY_VOID(generate_on(own, choice, prompt));
+      // It ended with its first token, and so holds the prompt alone.
+      if (options_.choices > 1 && !prompt) prompt = std::move(own);
     }
-    // While the pages are still held.
-    kv_ = kv_json(*engine_);
-    memory_ = memory_json(env_, *engine_);
     return {};
   }
 
-  Result<void> generate_on(engine::Sequence& sequence, int32_t choice) {
-    const engine::GenerateEvents events{.on_prefill = on_prefill(),
-                                        .on_text = [this](std::string_view text) {
-                                          output_.text(text);
-                                          return !interrupted() && !output_.broken();
-                                        }};
+  /// Leaves the prompt alone in `prompt` if there will be other choices and it was not yet there.
+  Result<void> generate_on(engine::Sequence& sequence, int32_t choice,
+                           std::optional<engine::Sequence>& prompt) {
+    const auto on_text = [&](std::string_view text) {
+      // The first token is chosen but has not run.
+      if (options_.choices > 1 && !prompt) prompt = engine_->fork(sequence);
+      output_.text(text);
+      return !interrupted() && !output_.broken();
+    };
+    const engine::GenerateEvents events{.on_prefill = on_prefill(), .on_text = on_text};
     QUIRE_TRY(Generated generated, engine::generate(*engine_, sequence, prompt_.tokens,
                                                     generate_options(choice), events));
+    note_memory();
     output_.clear_progress();
     const bool ends_line = output_.interactive() || options_.choices > 1;
     if (ends_line && !generated.text.ends_with('\n')) output_.text("\n");
+    report(generated);
+    choices_.push_back({std::move(generated), std::nullopt});
+    return {};
+  }
+
+  Result<void> search_beams() {
+    engine::BeamSearchOptions options{
+        .rules = *rules_, .max_tokens = max_tokens_, .stop = options_.generation.stop};
+    if (options_.logprobs) options.logprobs = static_cast<int32_t>(*options_.logprobs);
+    const auto on_token = [this](int64_t done, int64_t most) {
+      output_.progress("searching", static_cast<double>(done) / static_cast<double>(most));
+      note_memory();
+      return !interrupted();
+    };
+    QUIRE_TRY(engine::BeamSearchResult result,
+              engine::beam_search(*engine_, engine_->create_sequence(), prompt_.tokens, options,
+                                  {.on_prefill = on_prefill(), .on_token = on_token}));
+    if (kv_.is_null()) note_memory();
+    output_.clear_progress();
+    cut_short_ = std::move(result.cut_short);
+    const Generated& best = result.answers.front().generated;
+    output_.text(best.text);
+    if (output_.interactive() && !best.text.ends_with('\n')) output_.text("\n");
+    report(best);
+    for (engine::BeamAnswer& answer : result.answers) {
+      output_.detail(fmt::format("[score {:.4f}, {} tokens] {}", answer.score,
+                                 answer.generated.tokens.size(), one_line(answer.generated.text)));
+      choices_.push_back({std::move(answer.generated), answer.score});
+    }
+    return {};
+  }
+
+  /// While the pages are still held.
+  void note_memory() {
+    kv_ = kv_json(*engine_);
+    memory_ = memory_json(env_, *engine_);
+  }
+
+  void report(const Generated& generated) {
     if (output_.remarks_on_terminal()) {
       output_.remark(summary(generated));
     } else {
       output_.detail(summary(generated));
     }
-    generated_.push_back(std::move(generated));
-    return {};
   }
 
-  Json choice_json(const Generated& generated) const {
+  Json choice_json(const Choice& choice) const {
+    const Generated& generated = choice.generated;
     Json json;
     json.set("text", utf8_sanitized(generated.text));
     json.set("tokens", ids_json(generated.tokens));
     json.set("finish_reason", engine::name(generated.finish));
     json.set("stop", generated.stop.empty() ? Json() : Json(shown_piece(generated.stop)));
+    if (choice.score) json.set("score", *choice.score);
     if (options_.logprobs) {
       json.set("logprobs", logprobs_json(generated.logprobs));
     }
@@ -173,14 +220,14 @@ class Run {
   }
 
   Json document() const {
-    const Generated& first = generated_.front();
-    Json json = choice_json(first);
+    const Generated& first = choices_.front().generated;
+    Json json = choice_json(choices_.front());
     json.set("prompt_tokens", prompt_tokens());
     int64_t completion = 0;
     Json choices(Json::Array{});
-    for (const Generated& generated : generated_) {
-      completion += static_cast<int64_t>(generated.tokens.size());
-      choices.push_back(choice_json(generated));
+    for (const Choice& choice : choices_) {
+      completion += static_cast<int64_t>(choice.generated.tokens.size());
+      choices.push_back(choice_json(choice));
     }
     json.set("completion_tokens", completion);
     json.set("choices", std::move(choices));
@@ -201,7 +248,9 @@ class Run {
   engine::Prompt prompt_;
   std::unique_ptr<Engine> engine_;
   std::optional<int64_t> max_tokens_;
-  std::vector<Generated> generated_;
+  std::optional<engine::BeamRules> rules_;
+  std::vector<Choice> choices_;
+  std::optional<Error> cut_short_;
   Json kv_, memory_;
 };
 
@@ -227,6 +276,7 @@ const Command kRunCommand = {
         "  quire run model.gguf -p 'Why is the sky blue?'\n"
         "  quire run model.gguf -f report.txt -p 'Summarise in three lines.' --temp 0\n"
         "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n"
+        "  quire run model.gguf -p 'Translate: good morning' --beams 4 -n 32\n"
         "  quire run model.gguf --prefix-file report.txt --batch questions.jsonl\n",
     .run = run_run,
 };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/beam_options.h"
 #include "cli/options.h"
 
 namespace quire::cli {
@@ -19,6 +20,7 @@ struct RunOptions {
   ComputeOptions compute;
   OutputOptions output;
   int64_t choices = 1;
+  BeamOptions beams;
   std::optional<int64_t> logprobs;
   std::optional<std::string> batch_file;
 };

@@ -72,9 +72,6 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
     refuse({"--overflow", policy}, "only reject is supported yet");
   }
   refuse({"--rope-scaling", "yarn:2"}, "not supported yet");
-  refuse({"--beams", "4"}, "--choices");
-  refuse({"--length-penalty", "1"}, "--choices");
-  refuse({"--early-stopping"}, "--choices");
   refuse({"--profile"}, "not supported yet");
   refuse({"--conversation", "x"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
