@@ -76,13 +76,17 @@ TEST_P(RealPrefix, TheSecondTurnOf2000TokensReadsOnlyWhatIsNew) {
 TEST_P(RealPrefix, ABranchFromTheMiddleOfTheHistoryGivesTheBitsOfAColdRun) {
   const auto engine = engine_or_die(*model_, {.threads = 2});
   Reuse reuse;
-  // Three turns, beyond Gemma's window of 512 tokens.
-  for (const size_t turn : {300u, 640u, 900u}) hot_logits(*engine, text(0, turn), reuse);
-  Tokens branch = text(0, 700);
+  // Two turns, longer than Gemma's window of 512 tokens.
+  for (const size_t turn : {600u, 1300u}) hot_logits(*engine, text(0, turn), reuse);
+  Tokens branch = text(0, 750);
   for (const TokenId token : text(50, 20)) branch.push_back(token);
   const std::vector<float> hot = hot_logits(*engine, branch, reuse);
-  // Gemma goes on from the end of the second turn, a model without windows from the branch itself.
-  EXPECT_EQ(reuse.cached_tokens, GetParam() == std::string("gemma3") ? 640 : 700);
+  // Gemma goes on from the end of the first turn, a model without windows from the branch itself.
+  const bool has_windows = GetParam() == std::string("gemma3");
+  EXPECT_EQ(reuse.cached_tokens, has_windows ? 600 : 750);
+  ASSERT_TRUE(reuse.miss.has_value());
+  EXPECT_EQ(reuse.miss->reason,
+            has_windows ? kv::MissReason::kWindowPageGone : kv::MissReason::kTokenDiffers);
   EXPECT_TRUE(same_bits(hot, cold_logits(branch)));
 }
 
