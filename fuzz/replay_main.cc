@@ -2,7 +2,12 @@
 //
 // Usage: PROGRAM [--mutate N] FILE_OR_FOLDER... A folder stands for the files in it. Fails if there
 // is no file at all, so that a lost corpus is noticed. --mutate then runs N random changes of them,
-// the same each time: blind, where libFuzzer sees, but in any build and with any compiler.
+// the same each time: blind, where libFuzzer sees, but in any build and with any compiler. The
+// input that ends the program is kept in ./replay-crash.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +28,19 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+const std::string* running = nullptr;
+
+/// Keeps the input that ended the program, as libFuzzer does.
+void save_input(int) {
+  const int file = ::open("replay-crash", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (file >= 0 && running != nullptr && ::write(file, running->data(), running->size()) >= 0) {
+    std::fputs("the input is in ./replay-crash\n", stderr);
+  }
+  std::_Exit(134);
+}
+
 void run(const std::string& input) {
+  running = &input;
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
@@ -80,6 +97,7 @@ int main(int argc, char** argv) {
     }
     for (const auto& file : files_of(argv[i])) seeds.push_back(read_file(file));
   }
+  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(signal, save_input);
   for (const std::string& seed : seeds) run(seed);
   std::mt19937_64 random(1);
   if (!seeds.empty()) {

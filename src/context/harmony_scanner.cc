@@ -73,21 +73,31 @@ class HarmonyScanner final : public AnswerScanner {
   }
 
   /// Headers consist of markers, the sender, a recipient and the content's type.
-  static bool is_header_so_far(std::string_view text) {
-    if (text.size() > kMostHeaderBytes + kMessage.size()) return false;
+  static bool is_header(std::string_view text) {
     const std::string_view first = trimmed(text);
-    return first.empty() || first.starts_with("<|") || std::string_view("<|").starts_with(first) ||
-           first.starts_with("to=") || std::string_view("to=").starts_with(first);
+    return text.size() <= kMostHeaderBytes &&
+           (first.empty() || first.starts_with("<|") || first.starts_with("to="));
+  }
+
+  /// Whether this, which holds no end of a header, may be the beginning of one.
+  static bool may_become_header(std::string_view text) {
+    const std::string_view first = trimmed(text);
+    return text.size() <= kMostHeaderBytes + kMessage.size() &&
+           (first.empty() || first.starts_with("<|") || first.starts_with("to=") ||
+            std::string_view("<|").starts_with(first) ||
+            std::string_view("to=").starts_with(first));
   }
 
   bool step_header() {
     const size_t at = held_.find(kMessage);
+    if (at == std::string::npos && may_become_header(held_)) return false;
     const std::string_view header = std::string_view(held_).substr(0, at);
-    const bool is_header =
-        is_header_so_far(header) && (at == std::string::npos || at <= kMostHeaderBytes);
-    if (is_header && at == std::string::npos) return false;
-    open_message(is_header ? header : std::string_view());
-    if (is_header) held_.erase(0, at + kMessage.size());
+    if (at != std::string::npos && is_header(header)) {
+      open_message(header);
+      held_.erase(0, at + kMessage.size());
+    } else {
+      open_message({});
+    }
     return true;
   }
 
