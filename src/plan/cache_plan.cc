@@ -25,17 +25,13 @@ int64_t align_page(int64_t bytes) {
 
 }  // namespace
 
-CacheGroup::CacheGroup(const LayerCache& layer, kv::KvCodecs codecs, const CacheStrategy& strategy)
+CacheGroup::CacheGroup(const LayerCache& layer, int32_t sink_tokens, kv::KvCodecs codecs)
     : layer_(layer) {
   rows_.num_kv_heads = layer.num_kv_heads;
   rows_.head_dim = layer.key_dim;
   rows_.window_tokens = layer.window_tokens;
+  rows_.sink_tokens = sink_tokens;
   rows_.codecs = codecs;
-  const bool narrows = strategy.window_tokens > 0 &&
-                       (layer.window_tokens == 0 || strategy.window_tokens < layer.window_tokens);
-  if (!has_rows() || !narrows) return;
-  rows_.window_tokens = static_cast<int32_t>(strategy.window_tokens);
-  rows_.sink_tokens = static_cast<int32_t>(strategy.sink_tokens);
 }
 
 CacheGroup::Payload CacheGroup::payload(int64_t heads, int64_t key_dim, int64_t value_dim) const {
@@ -167,12 +163,16 @@ std::string CacheGroup::formula() const {
 }
 
 CachePlan::CachePlan(const ModelShape& shape, kv::KvCodecs codecs, const CacheStrategy& strategy) {
-  for (const LayerCache& layer : shape.layers) {
+  for (LayerCache layer : shape.layers) {
     if (layer.num_kv_heads == 0 && layer.state_bytes == 0) continue;
+    const bool narrows = strategy.window_tokens > 0 && layer.num_kv_heads > 0 &&
+                         (layer.window_tokens == 0 || strategy.window_tokens < layer.window_tokens);
+    if (narrows) layer.window_tokens = static_cast<int32_t>(strategy.window_tokens);
+    const auto sinks = static_cast<int32_t>(narrows ? strategy.sink_tokens : 0);
     auto group = std::find_if(groups_.begin(), groups_.end(),
-                              [&](const CacheGroup& g) { return g.holds(layer); });
+                              [&](const CacheGroup& g) { return g.holds(layer, sinks); });
     if (group == groups_.end()) {
-      groups_.emplace_back(layer, codecs, strategy);
+      groups_.emplace_back(layer, sinks, codecs);
       group = std::prev(groups_.end());
     }
     group->add_layer();

@@ -28,10 +28,12 @@ struct CacheStrategy {
 /// Equal layers.
 class CacheGroup {
  public:
-  CacheGroup(const LayerCache& layer, kv::KvCodecs codecs, const CacheStrategy& strategy);
+  CacheGroup(const LayerCache& layer, int32_t sink_tokens, kv::KvCodecs codecs);
 
   void add_layer() { rows_.layers.push_back(rows_.num_layers()); }
-  bool holds(const LayerCache& layer) const { return layer == layer_; }
+  bool holds(const LayerCache& layer, int32_t sink_tokens) const {
+    return layer == layer_ && sink_tokens == rows_.sink_tokens;
+  }
 
   const LayerCache& layer() const { return layer_; }
   /// What counts tokens and pages.

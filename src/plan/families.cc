@@ -51,14 +51,16 @@ bool is_true(const Json& json, std::string_view key) {
   return value != nullptr && value->as_bool() == true;
 }
 
+Error encoder_decoder(std::string_view where, std::string_view type) {
+  return {ErrorCode::kUnsupported,
+          fmt::format("{}: {} is an encoder-decoder, which also caches the encoder's keys and "
+                      "values; Quire plans decoders only",
+                      where, formats::printable(type))};
+}
+
 Error refuse(std::string_view where, std::string_view type) {
   const std::string name = formats::printable(type);
-  if (std::ranges::count(kEncoderDecoders, type) > 0) {
-    return {ErrorCode::kUnsupported,
-            fmt::format("{}: {} is an encoder-decoder, which also caches the encoder's keys and "
-                        "values; Quire plans decoders only",
-                        where, name)};
-  }
+  if (std::ranges::count(kEncoderDecoders, type) > 0) return encoder_decoder(where, type);
   if (std::ranges::count(kEncoders, type) > 0) {
     return {ErrorCode::kUnsupported,
             fmt::format("{}: {} is an encoder: it has no KV cache to plan", where, name)};
@@ -161,12 +163,7 @@ Result<ModelShape> shape_of_text(const Json& text, std::string_view where,
                              "give the numbers: --layers, --kv-heads, --head-dim",
                              where)};
   }
-  if (is_true(text, "is_encoder_decoder")) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("{}: {} is an encoder-decoder, which also caches the encoder's keys "
-                             "and values; Quire plans decoders only",
-                             where, formats::printable(type))};
-  }
+  if (is_true(text, "is_encoder_decoder")) return encoder_decoder(where, type);
   const Family* family = find_family(type);
   if (family == nullptr) return refuse(where, type);
   std::vector<std::string> notes;
@@ -189,9 +186,8 @@ Result<ModelShape> shape_of_config(const Json& json, std::string_view where) {
     return shape_of_params(json, std::string(where));
   }
   const std::string outer_type = word(json, "model_type");
-  if (is_true(json, "is_encoder_decoder") || std::ranges::count(kEncoderDecoders, outer_type) > 0) {
-    return refuse(where, outer_type.empty() ? "t5" : outer_type);
-  }
+  if (std::ranges::count(kEncoderDecoders, outer_type) > 0) return refuse(where, outer_type);
+  if (is_true(json, "is_encoder_decoder")) return encoder_decoder(where, outer_type);
   for (const std::string_view key : kTextConfigs) {
     const Json* inner = json.find(key);
     if (inner == nullptr || !inner->is_object()) continue;
