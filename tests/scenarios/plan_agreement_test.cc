@@ -66,7 +66,8 @@ TEST(PlanAgreement, OnTheCacheOfEveryTinyModel) {
 
 class RealPlan : public testing::TestWithParam<const char*> {};
 
-constexpr int64_t kTokens = 1500;
+// The windows of Gemma 3 are full, and lie so that they touch nine pages.
+constexpr int64_t kTokens = 600;
 
 plan::PlanRequest real_request() {
   return {.context = kTokens, .threads = 2, .memory = int64_t{1} << 40};
