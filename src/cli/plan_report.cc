@@ -161,7 +161,8 @@ std::string weights_how(const PlanReport& report) {
 
 std::string cache_how(const PlanReport& report, const CachePlan& cache) {
   const plan::PlanRequest& r = report.request;
-  std::string how = fmt::format("{} sequences x (", format_count(r.all_sequences()));
+  std::string how = fmt::format("{} sequence{} x (", format_count(r.all_sequences()),
+                                r.all_sequences() == 1 ? "" : "s");
   if (cache.bytes_per_token() > 0) {
     how += fmt::format("{} x {} tokens", format_count(cache.bytes_per_token()),
                        format_count(r.mean_tokens()));
@@ -171,6 +172,7 @@ std::string cache_how(const PlanReport& report, const CachePlan& cache) {
                        format_count(cache.fixed_bytes()));
   }
   how += ")";
+  if (!kv::is_lossless(r.kv)) how += ", the first and the last page in f16";
   return r.shared > 0 ? how + " less what is shared" : how;
 }
 
@@ -182,7 +184,7 @@ std::string total_lines(const PlanReport& report, const CachePlan& cache) {
   out += line("page rounding", p.page_rounding, "whole pages of 64 tokens are held");
   if (p.prefill > 0) {
     out += line("prefill", p.prefill,
-                fmt::format("window pages while {} tokens are read at once", r.prefill_chunk));
+                fmt::format("further pages while {} tokens are read at once", r.prefill_chunk));
   }
   if (p.spilled > 0) out += line("spilled", -p.spilled, "pages on disk");
   if (p.activation > 0) {
@@ -208,7 +210,8 @@ std::string capacity_lines(const PlanReport& report, const CachePlan& cache) {
   std::string out = fmt::format("\n{:<22} {}\n", "formula", cache.formula());
   const Saving saved = saving(report, cache);
   if (saved.share > 0.005) {
-    out += fmt::format("{:<22} {} ({:.0f} % saved)\n", "with multi-head",
+    out += fmt::format("{:<22} {} a sequence instead of {} ({:.0f} % saved)\n",
+                       "against multi-head", format_bytes(cache.used_bytes(r.mean_tokens())),
                        format_bytes(saved.multi_head_bytes), 100.0 * saved.share);
   }
   const std::string each = r.all_sequences() == 1 ? "" : " each";

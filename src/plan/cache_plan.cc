@@ -91,8 +91,9 @@ int64_t CacheGroup::held_bytes(int64_t tokens) const {
   if (!has_rows()) return state_bytes();
   const int64_t pages = held_pages(tokens);
   if (rows_.is_lossless()) return state_bytes() + pages * page_bytes();
-  const int64_t open = rows_.open_pages(tokens);
-  const int64_t sealed = std::max(rows_.sealed_pages(tokens), pages - open);
+  // Page 0 and the last one are open; every full one but page 0 is sealed.
+  const int64_t open = std::min<int64_t>(pages, 2);
+  const int64_t sealed = std::max<int64_t>(std::min(pages - 1, tokens / kPageTokens - 1), 0);
   return state_bytes() + open * page_bytes() + sealed * sealed_page_bytes();
 }
 
@@ -103,20 +104,32 @@ int64_t CacheGroup::prefill_bytes(int64_t tokens, int64_t chunk) const {
   return std::max<int64_t>(peak + state_bytes() - held_bytes(tokens), 0);
 }
 
+CacheGroup::SharedPages CacheGroup::shared_pages(int64_t tokens, int64_t shared) const {
+  const int64_t full = shared / kPageTokens;
+  const int64_t first_page = rows_.first_kept(tokens) / kPageTokens;
+  const int64_t sinks = std::min({divide_up(rows_.sink_tokens, kPageTokens), full, first_page});
+  const int64_t pages = std::max<int64_t>(full - first_page, 0) + sinks;
+  if (rows_.is_lossless()) return {.open = pages};
+  // Page 0 is open for ever.
+  const int64_t open = pages > 0 && (first_page == 0 || sinks > 0) ? 1 : 0;
+  return {.open = open, .sealed = pages - open};
+}
+
 int64_t CacheGroup::shared_used_bytes(int64_t tokens, int64_t shared) const {
   if (!has_rows()) return 0;
+  if (!rows_.is_lossless()) {
+    const SharedPages pages = shared_pages(tokens, shared);
+    return pages.open * payload().open + pages.sealed * payload().sealed;
+  }
   const int64_t in_window = std::max<int64_t>(shared - rows_.first_kept(tokens), 0);
   const int64_t sinks = std::min<int64_t>({rows_.sink_tokens, shared, rows_.first_kept(tokens)});
-  return (in_window + sinks) * bytes_per_token();
+  return (in_window + sinks) * row_bytes();
 }
 
 int64_t CacheGroup::shared_held_bytes(int64_t tokens, int64_t shared) const {
   if (!has_rows()) return 0;
-  const int64_t full = shared / kPageTokens;
-  const int64_t first_page = rows_.first_kept(tokens) / kPageTokens;
-  const int64_t sinks = std::min({divide_up(rows_.sink_tokens, kPageTokens), full, first_page});
-  const int64_t page = rows_.is_lossless() ? page_bytes() : sealed_page_bytes();
-  return (std::max<int64_t>(full - first_page, 0) + sinks) * page;
+  const SharedPages pages = shared_pages(tokens, shared);
+  return pages.open * page_bytes() + pages.sealed * sealed_page_bytes();
 }
 
 int64_t CacheGroup::multi_head_bytes(int64_t tokens) const {

@@ -69,6 +69,11 @@ class CacheGroup {
     int64_t open = 0;    // bytes of a page's rows
     int64_t sealed = 0;  // of its codes and scales; 0 with lossless codecs
   };
+  struct SharedPages {
+    int64_t open = 0;
+    int64_t sealed = 0;
+  };
+  SharedPages shared_pages(int64_t tokens, int64_t shared) const;
   Payload payload(int64_t heads, int64_t key_dim, int64_t value_dim) const;
   Payload payload() const;
   int64_t row_bytes() const;

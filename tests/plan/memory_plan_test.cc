@@ -100,6 +100,26 @@ TEST(MemoryPlan, FindsTheLongestContextAndTheMostSequences) {
   EXPECT_GT(plan_memory(shape, request).total, request.memory);
 }
 
+TEST(MemoryPlan, NeverNeedsLessForMoreTokens) {
+  for (const char* name : {"llama-3.1-8b", "gemma-3-1b", "qwen3-next-80b-a3b"}) {
+    const ModelShape shape = published_shape(name);
+    for (const kv::KvCodecs codecs : usual_codecs()) {
+      for (const int64_t shared : {0, 1'000}) {
+        PlanRequest request = request_of(1'100);
+        request.kv = codecs;
+        request.sequences = 100;
+        request.shared = shared;
+        int64_t before = 0;
+        for (; request.context < 2'000; ++request.context) {
+          const int64_t total = plan_memory(shape, request).total;
+          EXPECT_GE(total, before) << name << " " << kv::name(codecs) << " " << request.context;
+          before = total;
+        }
+      }
+    }
+  }
+}
+
 TEST(MemoryPlan, NeverGoesBeyondTheTrainedContext) {
   const ModelShape shape = published_shape("smollm2-135m");
   EXPECT_EQ(max_context(shape, request_of(100)), 8'192);
