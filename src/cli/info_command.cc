@@ -188,6 +188,9 @@ std::string config_lines(const model::ModelConfig& c, const CachePlan* plan) {
       "shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads, {} kv heads, "
                            "head dim {}",
                            c.num_layers, c.hidden, c.ffn, c.num_heads, c.num_kv_heads, c.head_dim));
+  out += line("vocabulary", fmt::format("{} embeddings, {}", format_count(c.vocab),
+                                        c.tied_head ? "which are the output head too"
+                                                    : "and an output head of its own"));
   out += line("context", format_count(c.context) + " tokens");
   const WindowLayers window = window_layers(c);
   if (window.count > 0) {

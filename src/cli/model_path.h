@@ -1,6 +1,7 @@
 // model_path.h: which file or folder the MODEL argument means.
 //
-// A path that exists wins; else a bare name is looked up in $QUIRE_HOME/models as NAME, NAME.gguf.
+// A path that exists wins; else a bare name is looked up in $QUIRE_HOME/models as NAME, NAME.gguf,
+// or the first part of a split set NAME-00001-of-0000N.gguf.
 #pragma once
 #include <string>
 #include <vector>

@@ -50,7 +50,27 @@ void describe_tensors(const ModelFiles& files, ModelDescription& out) {
                     "download it again",
                     formats::printable(cut_off->name), num_cut_off, files.tensors().size()));
   }
-  if (files.tensors().empty()) out.warnings.push_back("there are no weights here");
+  if (!files.missing().empty()) out.warnings.push_back(files.missing());
+  if (files.tensors().empty() && files.missing().empty()) {
+    out.warnings.push_back("there are no weights here");
+  }
+}
+
+/// tokenizer_config.json promises a length that the model was not trained for. Absurd lengths stand
+/// for "no limit".
+void compare_lengths(const ModelFiles& files, const model::ModelConfig& config,
+                     std::vector<std::string>& warnings) {
+  constexpr double kNoLimit = 1e9;
+  const auto text = files.read_sibling("tokenizer_config.json");
+  if (!text.ok() || !*text) return;
+  const auto json = Json::parse((*text)->text(), "tokenizer_config.json");
+  const Json* length = json.ok() ? json->find("model_max_length") : nullptr;
+  const double promised = length != nullptr ? length->as_double().value_or(0) : 0;
+  if (promised <= config.context || promised >= kNoLimit) return;
+  warnings.push_back(
+      fmt::format("tokenizer_config.json speaks of {:.0f} tokens (model_max_length), but the model "
+                  "was trained for {}: beyond those its answers fall apart",
+                  promised, config.context));
 }
 
 void describe_config(const ModelFiles& files, ModelDescription& out) {
@@ -60,6 +80,7 @@ void describe_config(const ModelFiles& files, ModelDescription& out) {
     return;
   }
   out.config = std::move(described->config);
+  compare_lengths(files, *out.config, out.warnings);
   if (out.config->vocab > 0 && out.tokenizer && out.tokenizer->vocab > out.config->vocab) {
     out.warnings.push_back(
         fmt::format("the tokenizer has {} tokens but the model only {}: ids beyond that cannot be "

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/check.h"
+
 namespace quire::formats {
 namespace {
 
@@ -59,6 +61,12 @@ constexpr GgmlType kTypes[] = {
 const GgmlType* find_ggml_type(uint32_t id) {
   const auto found = std::ranges::find(kTypes, id, &GgmlType::id);
   return found == std::end(kTypes) ? nullptr : found;
+}
+
+const GgmlType& ggml_type_of(ElementType type) {
+  const auto found = std::ranges::find(kTypes, std::optional(type), &GgmlType::type);
+  QUIRE_CHECK(found != std::end(kTypes), "ggml has every type that Quire reads");
+  return *found;
 }
 
 }  // namespace quire::formats

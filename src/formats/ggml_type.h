@@ -23,4 +23,7 @@ struct GgmlType {
 /// The type with that number, or nullptr if no version of ggml known here has it.
 const GgmlType* find_ggml_type(uint32_t id);
 
+/// The type that Quire calls `type`.
+const GgmlType& ggml_type_of(ElementType type);
+
 }  // namespace quire::formats

@@ -80,13 +80,15 @@ Result<void> check_is_part(const OpenedPart& part, const std::string& path, uint
                            path, place.number + 1, place.count, number, count)};
 }
 
-/// Opens parts 2 and up into `tensors`.
+/// Opens parts 2 and up into `tensors`. Where only metadata is wanted, `missing` says why there are
+/// none.
 Result<void> add_other_parts(FileSystem& files, const std::string& first, const SplitPlace& place,
-                             OpenMode mode, TensorTable& tensors) {
+                             OpenMode mode, TensorTable& tensors, std::string& missing) {
   QUIRE_TRY(const ShardName name, shard_name(first, place));
   if (auto complete = check_no_part_missing(files, name); !complete) {
-    if (mode == OpenMode::kMetadataOnly) return {};
-    return complete;
+    if (mode == OpenMode::kWeights) return complete;
+    missing = complete.error().message;
+    return {};
   }
   for (uint32_t number = 2; number <= name.count; ++number) {
     const std::string path = name.part(number);
@@ -113,7 +115,7 @@ Result<GgufFile> GgufFile::open(FileSystem& files, const std::string& path, Open
   file.metadata_ = std::move(first.content.metadata);
   file.tensors_.add_file(path, std::move(first.mapping), std::move(first.content.tensors));
   if (place.count > 1) {
-    QUIRE_TRY_VOID(add_other_parts(files, path, place, mode, file.tensors_));
+    QUIRE_TRY_VOID(add_other_parts(files, path, place, mode, file.tensors_, file.missing_));
   }
   QUIRE_TRY_VOID(file.tensors_.build_index());
   return file;

@@ -31,6 +31,8 @@ class GgufFile {
   /// Of the first file, where a split set keeps it.
   const GgufMetadata& metadata() const { return metadata_; }
   const TensorTable& tensors() const { return tensors_; }
+  /// Why parts of a set are not here, if only metadata was wanted; else empty.
+  const std::string& missing() const { return missing_; }
 
   /// The same, moved out. The metadata's views need the tensors' mappings: keep both together.
   GgufMetadata take_metadata() && { return std::move(metadata_); }
@@ -40,6 +42,7 @@ class GgufFile {
   GgufFile() = default;
   GgufMetadata metadata_;  // views into the mappings that tensors_ owns
   TensorTable tensors_;
+  std::string missing_;
 };
 
 }  // namespace quire::formats

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,8 @@ constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kGguf = ".gguf";
+constexpr std::string_view kSnapshots = "snapshots";
+constexpr uint64_t kMaxRefBytes = 4096;
 // Real ones have a few thousand bytes, and 100 bytes for each of up to 100,000 tensors.
 constexpr uint64_t kMaxConfigBytes = 4 << 20;
 constexpr uint64_t kMaxIndexBytes = 64 << 20;
@@ -117,6 +120,24 @@ Result<std::vector<std::string>> gguf_models(FileSystem& files, const std::strin
   return models;
 }
 
+/// The snapshot that a model's folder in the hub's cache stands for. // huggingface_hub's docs,
+/// "Understand caching"
+Result<std::string> snapshot_of(FileSystem& files, const std::string& folder) {
+  const std::string snapshots = join(folder, kSnapshots);
+  QUIRE_TRY(const std::vector<std::string> names, files.list(snapshots));
+  const std::string ref = join(folder, "refs/main");
+  if (files.is_file(ref)) {
+    QUIRE_TRY(std::string name, files.read(ref, kMaxRefBytes));
+    while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
+    if (std::ranges::find(names, name) != names.end()) return join(snapshots, name);
+  }
+  if (names.size() == 1) return join(snapshots, names.front());
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format("{} holds {} snapshots of a model{}", snapshots, names.size(),
+                  names.empty() ? "" : "; name one, such as " + join(snapshots, names[0]))};
+}
+
 /// One sentence on why a folder is no model.
 Error no_model_in(FileSystem& files, const std::string& folder, bool has_config,
                   const std::vector<std::string>& ggufs) {
@@ -158,7 +179,10 @@ Error not_a_model(const std::string& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<ModelFiles> ModelFiles::open(FileSystem& files, const std::string& path, OpenMode mode) {
-  return files.is_directory(path) ? open_folder(files, path, mode) : open_gguf(files, path, mode);
+  if (!files.is_directory(path)) return open_gguf(files, path, mode);
+  if (!files.is_directory(join(path, kSnapshots))) return open_folder(files, path, mode);
+  QUIRE_TRY(const std::string snapshot, snapshot_of(files, path));
+  return open_folder(files, snapshot, mode);
 }
 
 Result<ModelFiles> ModelFiles::open_gguf(FileSystem& files, const std::string& path,
@@ -172,6 +196,7 @@ Result<ModelFiles> ModelFiles::open_gguf(FileSystem& files, const std::string& p
   model.kind_ = Kind::kGguf;
   model.path_ = path;
   model.files_ = &files;
+  model.missing_ = file.missing();
   model.gguf_ = std::move(file).take_metadata();
   model.tensors_ = std::move(file).take_tensors();
   return model;
@@ -190,6 +215,7 @@ Result<ModelFiles> ModelFiles::open_folder(FileSystem& files, const std::string&
   auto weights = weight_files(files, path);
   if (!weights && mode == OpenMode::kWeights) return std::move(weights).error();
   const bool has_weights = weights && !weights->empty();
+  if (!weights) model.missing_ = weights.error().message;
   if (!model.config_ || !has_weights) {
     QUIRE_TRY(const std::vector<std::string> ggufs, gguf_models(files, path));
     if (ggufs.size() == 1 && !has_weights) return open_gguf(files, join(path, ggufs[0]), mode);
@@ -204,7 +230,11 @@ Result<ModelFiles> ModelFiles::open_folder(FileSystem& files, const std::string&
   if (!has_weights) return model;
   auto tensors = open_safetensors(files, *weights);
   if (!tensors && mode == OpenMode::kWeights) return std::move(tensors).error();
-  if (tensors) model.tensors_ = std::move(*tensors);
+  if (tensors) {
+    model.tensors_ = std::move(*tensors);
+  } else {
+    model.missing_ = tensors.error().message;
+  }
   return model;
 }
 

@@ -38,7 +38,8 @@ class ModelFiles {
  public:
   enum class Kind { kGguf, kHuggingFace };
 
-  /// Opens a GGUF file, a Hugging Face folder, or a folder whose only model is one GGUF file. With
+  /// Opens a GGUF file, a Hugging Face folder, a folder whose only model is one GGUF file, or a
+  /// model's folder in the hub's cache (its snapshot of refs/main, or the only one). With
   /// kMetadataOnly a folder may lack weights (tensors() is then empty) and config.json.
   /// `files` must outlive the result.
   static Result<ModelFiles> open(FileSystem& files, const std::string& path,
@@ -52,6 +53,9 @@ class ModelFiles {
   const std::string& path() const { return path_; }
   /// The files that hold tensors.
   const std::vector<std::string>& files() const { return tensors_.files(); }
+  /// What is missing or damaged although metadata could be read, a sentence; empty if nothing is.
+  /// Always empty if weights were wanted.
+  const std::string& missing() const { return missing_; }
   /// Their sizes together.
   uint64_t total_bytes() const { return tensors_.total_bytes(); }
 
@@ -86,6 +90,7 @@ class ModelFiles {
   std::optional<Json> config_;
   std::optional<Json> generation_config_;
   TensorTable tensors_;
+  std::string missing_;
 };
 
 }  // namespace quire::formats

@@ -15,6 +15,8 @@ class Rope {
  public:
   explicit Rope(const RopeConfig& config);
 
+  /// [half], radians per position.
+  std::span<const double> frequencies() const { return frequencies_; }
   int32_t half() const { return static_cast<int32_t>(frequencies_.size()); }
 
   /// cos and sin of position * frequency. // cos, sin: [positions, half]

@@ -184,6 +184,38 @@ TEST(ModelFiles, OpensForMetadataWhatLacksItsWeights) {
   const ModelFiles partial = ModelFiles::open(files, "m", OpenMode::kMetadataOnly).value();
   EXPECT_NE(partial.config(), nullptr);
   EXPECT_TRUE(partial.tensors().empty());
+  EXPECT_THAT(partial.missing(), HasSubstr("m/model-00002-of-00002.safetensors is missing"));
+
+  files.put("m/model-00002-of-00002.safetensors", "damaged");
+  const ModelFiles damaged = ModelFiles::open(files, "m", OpenMode::kMetadataOnly).value();
+  EXPECT_THAT(damaged.missing(), HasSubstr("m/model-00002-of-00002.safetensors"));
+  files.put("m/model-00002-of-00002.safetensors", safetensors_of("b"));
+  EXPECT_EQ(ModelFiles::open(files, "m", OpenMode::kMetadataOnly).value().missing(), "");
+}
+
+TEST(ModelFiles, SayWhichPartOfASetIsMissing) {
+  MemoryFileSystem files;
+  files.put(
+      "m-00001-of-00002.gguf",
+      GgufBuilder().number<uint16_t>("split.no", 0).number<uint16_t>("split.count", 2).build());
+  const ModelFiles first =
+      ModelFiles::open(files, "m-00001-of-00002.gguf", OpenMode::kMetadataOnly).value();
+  EXPECT_THAT(first.missing(), HasSubstr("m-00002-of-00002.gguf is missing"));
+}
+
+TEST(ModelFiles, OpensTheSnapshotOfAFolderInTheHubsCache) {
+  MemoryFileSystem files;
+  const std::string hub = "models--org--name";
+  files.put(hub + "/snapshots/aaa/config.json", kConfig);
+  files.put(hub + "/snapshots/aaa/model.safetensors", safetensors_of("old"));
+  EXPECT_NE(ModelFiles::open(files, hub).value().find("old"), nullptr);
+
+  files.put(hub + "/snapshots/bbb/config.json", kConfig);
+  files.put(hub + "/snapshots/bbb/model.safetensors", safetensors_of("new"));
+  EXPECT_THAT(error_of(files, hub), HasSubstr("holds 2 snapshots of a model; name one, such as "
+                                              "models--org--name/snapshots/aaa"));
+  files.put(hub + "/refs/main", "bbb\n");
+  EXPECT_NE(ModelFiles::open(files, hub).value().find("new"), nullptr);
 }
 
 TEST(ModelFiles, ReportsABrokenDiskForEveryFileItNeeds) {

@@ -37,6 +37,13 @@ def q4_k_m(name: str) -> QuantType:
     return QuantType.Q5_K if any(part in name for part in ("attn_output", "ffn_up")) else QuantType.Q4_K
 
 
+def low_bits(name: str) -> QuantType:
+    """The types of fewest bits, as they stand side by side in Q2_K and Q3_K files."""
+    if "token_embd" in name:
+        return QuantType.IQ4_NL
+    return QuantType.Q3_K if any(part in name for part in ("attn_v", "ffn_down", "attn_output")) else QuantType.Q2_K
+
+
 def small_q4_k_m(name: str) -> QuantType:
     """What Q4_K_M becomes when rows are no multiple of 256: Q5_0 and Q8_0."""
     return QuantType.Q8_0 if any(part in name for part in ("token_embd", "attn_v")) else QuantType.Q5_0
@@ -45,10 +52,10 @@ def small_q4_k_m(name: str) -> QuantType:
 VARIANTS: dict[str, dict[str, TypeOf]] = {
     "llama_gguf": {
         name.lower(): all_of(QuantType[name])
-        for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
+        for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL")
     },
     "llama3_gguf": {"f16": all_of(QuantType.F16)},
-    "llama_k_gguf": {"q4_k_m": q4_k_m},
+    "llama_k_gguf": {"q4_k_m": q4_k_m, "low_bits": low_bits},
     "gemma3_gguf": {"f32": all_of(QuantType.F32), "q5_0_q8_0": small_q4_k_m, "q4_1": all_of(QuantType.Q4_1)},
 }
 

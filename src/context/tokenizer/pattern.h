@@ -42,6 +42,14 @@ class Pattern {
     }
   }
 
+  /// Whether both are written the same.
+  friend bool operator==(const Pattern& a, const Pattern& b) {
+    const auto* left = std::get_if<Regex>(&a.pattern_);
+    const auto* right = std::get_if<Regex>(&b.pattern_);
+    if (left != nullptr && right != nullptr) return left->source() == right->source();
+    return left == right && std::get<std::string>(a.pattern_) == std::get<std::string>(b.pattern_);
+  }
+
  private:
   explicit Pattern(std::string text) : pattern_(std::move(text)) {}
   explicit Pattern(Regex regex) : pattern_(std::move(regex)) {}

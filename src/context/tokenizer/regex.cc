@@ -5,6 +5,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <string>
 
 #include "base/check.h"
 #include "context/tokenizer/regex_syntax.h"
@@ -51,11 +52,14 @@ RegexScratch::RegexScratch(Texts texts) : impl_(std::make_unique<Impl>()), texts
 RegexScratch::~RegexScratch() = default;
 
 struct Regex::Impl {
+  std::string source;
   pcre2_code* code = nullptr;
   bool has_jit = false;
 
-  explicit Impl(pcre2_code* compiled)
-      : code(compiled), has_jit(pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE) == 0) {}
+  Impl(std::string_view pattern, pcre2_code* compiled)
+      : source(pattern),
+        code(compiled),
+        has_jit(pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE) == 0) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() { pcre2_code_free(code); }
@@ -97,7 +101,11 @@ Result<Regex> Regex::compile(std::string_view pattern, std::string_view what) {
                  fmt::format("{} is no valid pattern ({}): {}.", what,
                              reinterpret_cast<const char*>(reason), formats::printable(pattern))};
   }
-  return Regex(std::make_unique<Impl>(compiled));
+  return Regex(std::make_unique<Impl>(pattern, compiled));
+}
+
+std::string_view Regex::source() const {
+  return impl_->source;
 }
 
 std::optional<ByteRange> Regex::find(std::string_view text, size_t from,

@@ -42,6 +42,9 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
+  /// What it was compiled from.
+  std::string_view source() const;
+
   /// The first match at or after `from`. Requires well-formed UTF-8 and `from` at a character.
   /// Nothing when there is none, or once any match with this scratch has exceeded its budget.
   std::optional<ByteRange> find(std::string_view text, size_t from, RegexScratch& scratch) const;
