@@ -29,7 +29,10 @@ Result<void> check_combination(const RunOptions& options) {
   if (!options.prompt.pieces.empty() || options.prompt.messages_file) {
     return usage("--batch already holds the prompts; leave out -p, -f and --messages");
   }
-  if (options.choices > 1) return usage("--batch gives one answer a line; leave out --choices");
+  const BeamOptions& beams = options.beams;
+  if (options.choices > 1 || beams.beams || beams.length_penalty || beams.early_stopping) {
+    return usage("--batch gives one sampled answer a line; leave out --choices and --beams");
+  }
   if (options.beams.beams) {
     return usage("--batch draws or decodes greedily; leave out --beams, and call run for each");
   }

@@ -114,6 +114,7 @@ TEST(Batch, RefusesPromptsBesideTheFile) {
   const std::string file = scratch_file("one.jsonl", "\"hello\"\n");
   EXPECT_EQ(run_quire(batch(file, {"-p", "hi"})).exit_code, 2);
   EXPECT_EQ(run_quire(batch(file, {"--choices", "2"})).exit_code, 2);
+  EXPECT_EQ(run_quire(batch(file, {"--beams", "2"})).exit_code, 2);
   EXPECT_NE(run_quire(batch("/nonexistent.jsonl")).exit_code, 0);
 }
 
