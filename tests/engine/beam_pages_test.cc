@@ -130,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"llama_tied", "dynamic", "q8"}, Case{"llama_tied", "dynamic", "q6/q4"},
                     Case{"llama_tied", "dynamic", "q3"}, Case{"llama_tied", "sliding:100+4", "f16"},
                     Case{"gemma3", "dynamic", "f16"}, Case{"gemma3", "dynamic", "q8"}),
-    [](const auto& info) {
-      std::string name = testing::PrintToString(info.param);
+    [](const auto& tested) {
+      std::string name = testing::PrintToString(tested.param);
       std::ranges::replace_if(
           name, [](char c) { return std::isalnum(c) == 0; }, '_');
       return name;
