@@ -43,7 +43,8 @@ void decode_block(ElementType type, const std::byte* stored, float* out) {
   for (int c = 0; c < layout.columns; ++c) {
     const int s = c / run;
     float scale = d;
-    float minimum = -m;  // a 32-column block adds its m, a K-quant subtracts
+    // A 32-column block adds its m, a K-quant subtracts; without one, zeros keep their signs.
+    float minimum = layout.m >= 0 ? -m : 0.0f;
     if (layout.scales >= 0) {
       scale *= zero != 0 ? static_cast<float>(static_cast<int8_t>(block.scales[s]))
                          : static_cast<float>(block.scales[s]);
@@ -96,8 +97,7 @@ uint16_t encode_q4_0(Block32 x, std::byte* out) {
   const float inverse = reciprocal_or_zero(d);
   int codes[kBlock32];
   for (size_t i = 0; i < x.size(); ++i) {
-    // In double, because ggml leaves it to the compiler whether the product is rounded.
-    codes[i] = std::min(15, static_cast<int>(double{x[i]} * double{inverse} + 8.5));
+    codes[i] = std::min(15, static_cast<int>(x[i] * inverse + 8.5f));
   }
   put_nibbles(codes, out + 2);
   const uint16_t half = scalar::float_to_half(d);
