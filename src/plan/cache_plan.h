@@ -18,11 +18,11 @@ namespace quire::plan {
 
 /// What `--cache` asks for.
 struct CacheStrategy {
-  bool reserves_all = false;              // static: every page of the window is reserved up front
-  bool recomputes = false;                // none: pages of one sequence, for the time of a step
-  int64_t window_tokens = 0;              // sliding; 0: none
-  int64_t sink_tokens = 0;                // kept from the start beside the window
-  std::optional<int64_t> resident_bytes;  // offloaded: what stays in memory
+  bool reserves_all = false;  // static: every page of the window is reserved up front
+  bool recomputes = false;    // none: pages of one sequence, for the time of a step
+  int64_t window_tokens = 0;  // sliding; 0: none
+  int64_t sink_tokens = 0;    // kept from the start beside the window
+  std::optional<int64_t> resident_bytes = std::nullopt;  // offloaded: what stays in memory
 };
 
 /// Equal layers.

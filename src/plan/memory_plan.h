@@ -21,13 +21,14 @@ namespace quire::plan {
 inline constexpr int64_t kMaxSequences = 10'000'000;
 
 struct PlanRequest {
-  int64_t context = 0;                  // tokens that a sequence may reach
-  std::optional<int64_t> mean_context;  // tokens that one has on average; absent: context
+  int64_t context = 0;  // tokens that a sequence may reach
+  std::optional<int64_t> mean_context =
+      std::nullopt;  // tokens that one has on average; absent: context
   int64_t sequences = 1;
   int64_t beams = 1;   // of each sequence, none shared but `shared`
   int64_t shared = 0;  // tokens at the start that all sequences have in common
-  kv::KvCodecs kv;
-  CacheStrategy cache;
+  kv::KvCodecs kv = {};
+  CacheStrategy cache = {};
   const WeightMix* weights = nullptr;  // nullptr: as stored
   int64_t prefill_chunk = 512;
   int64_t threads = 1;

@@ -26,9 +26,18 @@ StoredWeights stored_weights(const formats::ModelFiles& files);
 
 /// Numbers given by hand; absent ones are left out of the plan, which says so.
 struct BareNumbers {
-  std::optional<int64_t> layers, kv_heads, head_dim, value_dim, heads, hidden, ffn, vocab, window,
-      window_every;
-  std::optional<int64_t> parameters;  // instead of what the others would add up to
+  std::optional<int64_t> layers = std::nullopt;
+  std::optional<int64_t> kv_heads = std::nullopt;
+  std::optional<int64_t> head_dim = std::nullopt;
+  std::optional<int64_t> value_dim = std::nullopt;
+  std::optional<int64_t> heads = std::nullopt;
+  std::optional<int64_t> hidden = std::nullopt;
+  std::optional<int64_t> ffn = std::nullopt;
+  std::optional<int64_t> vocab = std::nullopt;
+  std::optional<int64_t> window = std::nullopt;
+  std::optional<int64_t> window_every = std::nullopt;
+  /// Instead of what the others would add up to.
+  std::optional<int64_t> parameters = std::nullopt;
 
   bool any() const { return layers || kv_heads || head_dim; }
 };

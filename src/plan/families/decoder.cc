@@ -17,8 +17,8 @@ enum class QkNorm : uint8_t { kNone, kHeads, kRows, kIfAsked };
 
 struct Traits {
   std::string_view type;
-  SizeDefaults sizes;
-  WindowTraits windows;
+  SizeDefaults sizes = {};
+  WindowTraits windows = {};
   int64_t norm_vectors = 1;  // a norm's vectors of hidden: 1 RMS, 2 with a bias, 0 without weights
   int64_t norms = 2;         // a layer
   Bias bias = Bias::kNone;   // unless a key says otherwise

@@ -22,8 +22,8 @@ AttentionPart attention_of(const Sizes& s) {
 
 /// Gemma 1, 2 and 3 in one: norms a layer, norms of q and k, a pattern of windows.
 struct GemmaTraits {
-  SizeDefaults sizes;
-  WindowTraits windows;
+  SizeDefaults sizes = {};
+  WindowTraits windows = {};
   int64_t norms = 2;
   bool qk_norm = false;
   int64_t num_ropes = 1;
