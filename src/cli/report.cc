@@ -139,7 +139,9 @@ Json timings_json(double load_ms, const engine::Generated& generated) {
 Json kv_json(const engine::Engine& engine) {
   const kv::KvStats stats = engine.kv_stats();
   int64_t pages = 0;
-  for (const kv::KvGroupStats& group : stats.groups) pages += group.pages_held;
+  for (const kv::KvGroupStats& group : stats.groups) {
+    pages += group.pages_held + group.sealed_pages_held;
+  }
   Json json;
   json.set("bytes", stats.bytes_held);
   json.set("pages", pages);

@@ -231,7 +231,8 @@ ReservePlan KvStore::plan_reserve(const KvSequence& seq, int64_t tokens) const {
     plan.new_pages += pages;
     plan.needed_bytes += pages * pool.page_bytes();
     // Preallocated pages that nobody holds are on the ledger, and yet free.
-    plan.available_bytes += pool.charged_bytes() - pool.num_held() * pool.page_bytes();
+    plan.available_bytes +=
+        pool.charged_bytes() - (pool.num_held() - pool.num_spilled()) * pool.page_bytes();
     const auto pool_price = pool.price(pages);
     plan.fits = plan.fits && pool_price.has_value();
     price += pool_price.value_or(0);
