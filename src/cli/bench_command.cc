@@ -93,6 +93,7 @@ class Bench {
 
  private:
   Result<void> measure_codec(kv::KvCodecs codecs) {
+    warn_of_coarse_codecs(output_, codecs);
     QUIRE_TRY(engine_, Engine::create(*loaded_.model,
                                       engine_options(env_, options_.compute, {.kv = codecs})));
     isa_ = engine_->isa();

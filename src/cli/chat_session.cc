@@ -46,6 +46,7 @@ ChatSession::ChatSession(const Environment& env, const ChatOptions& options, Out
 Result<std::unique_ptr<ChatSession>> ChatSession::start(const Environment& env,
                                                         const ChatOptions& options,
                                                         Output& output) {
+  warn_of_coarse_codecs(output, options.cache.kv);
   QUIRE_TRY(LoadedModel loaded, load_model(env, options.model, "chat", output));
   if (loaded.model->chat_template() == nullptr) {
     return needs_template("chat", loaded.model->template_problem());

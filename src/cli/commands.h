@@ -28,6 +28,7 @@ extern const Command kChatCommand;
 extern const Command kTokensCommand;
 extern const Command kScoreCommand;
 extern const Command kInfoCommand;
+extern const Command kInspectCommand;
 extern const Command kVerifyCommand;
 extern const Command kBenchCommand;
 extern const Command kPlanCommand;

@@ -304,6 +304,7 @@ Result<void> run_info(const Command& self, const Environment& env,
   if (helped) return {};
 
   Output output(env, output_options);
+  warn_of_coarse_codecs(output, codecs);
   QUIRE_TRY(const std::string path, only_model(env, model.models, "info"));
   QUIRE_TRY(ModelDescription described, engine::describe_model(env.files, path));
   const std::optional<CachePlan> plan = plan_cache(env, codecs, context, described);

@@ -298,6 +298,7 @@ Result<void> run_plan(const Command& self, const Environment& env,
   if (helped) return {};
 
   Output output(env, o.output);
+  warn_of_coarse_codecs(output, o.kv);
   QUIRE_TRY(const plan::ModelShape shape, find_shape(env, o));
   std::vector<std::string> notes = shape.notes;
   QUIRE_TRY(const plan::PlanRequest request, make_request(env, o, shape, notes));

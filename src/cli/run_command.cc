@@ -71,6 +71,7 @@ class Run {
 
   Result<void> execute() {
     QUIRE_TRY(rules_, beam_rules(options_.beams, options_.sampling, options_.choices));
+    warn_of_coarse_codecs(output_, options_.cache.kv);
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
     QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
                                    DefaultRendering::kTemplate, output_));

@@ -41,6 +41,7 @@ class Scoring {
       : env_(env), options_(options), output_(output) {}
 
   Result<void> execute() {
+    warn_of_coarse_codecs(output_, options_.cache.kv);
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "score", output_));
     QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
                                    DefaultRendering::kRaw, output_));

@@ -51,6 +51,14 @@ int64_t cache_budget(const Machine& machine) {
   return std::max<int64_t>(machine.available_memory_bytes - kMemoryReserve, 0);
 }
 
+void warn_of_coarse_codecs(Output& output, kv::KvCodecs codecs) {
+  if (codecs.k != kv::Codec::Q2 && codecs.v != kv::Codec::Q2) return;
+  output.remark(
+      fmt::format("warning: --kv {} keeps 2 bits a number, and the answers suffer: about "
+                  "every fourth likeliest token is another one; q3 and up are usable",
+                  kv::name(codecs)));
+}
+
 engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
                                      const CacheOptions& cache) {
   const Machine machine = inspect_machine(env.files);

@@ -39,6 +39,9 @@ int64_t cache_budget(const Machine& machine);
 engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
                                      const CacheOptions& cache);
 
+/// A remark when keys or values are kept in so few bits that answers change for the worse.
+void warn_of_coarse_codecs(Output& output, kv::KvCodecs codecs);
+
 /// Milliseconds since it was made.
 class Stopwatch {
  public:

@@ -100,6 +100,20 @@ MemoryReport Engine::memory() const {
                         static_cast<int64_t>(logits_.capacity() * sizeof(float))};
 }
 
+SequenceCache Engine::cached(const Sequence& sequence) const {
+  const kv::KvSequence& held = sequence.cached_;
+  SequenceCache counted{.tokens = store_->length(held),
+                        .bytes_used = store_->used_bytes(held),
+                        .bytes_held = store_->held_bytes(held)};
+  const auto& groups = store_->geometry().groups();
+  for (size_t g = 0; g < groups.size(); ++g) {
+    counted.groups.push_back(
+        count_pages(groups[g], store_->table(held, static_cast<int32_t>(g)), counted.tokens));
+    counted.bytes_spilled += counted.groups.back().bytes_spilled;
+  }
+  return counted;
+}
+
 Sequence Engine::create_sequence() {
   Sequence sequence;
   sequence.cached_ = store_->create_sequence();

@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "engine/cache_policy.h"
 #include "engine/model.h"
+#include "engine/sequence_cache.h"
 #include "engine/window.h"
 #include "kernels/kernel_set.h"
 #include "kv/kv_store.h"
@@ -105,6 +106,8 @@ class Engine {
   const kv::KvGeometry& geometry() const { return store_->geometry(); }
   kv::KvStats kv_stats() const { return store_->stats(); }
   MemoryReport memory() const;
+  /// The pages of a sequence, counted now.
+  SequenceCache cached(const Sequence& sequence) const;
   /// Aborts if any page or byte is unaccounted for (law 3).
   void check() const { store_->check(); }
 

@@ -1,6 +1,6 @@
 // chart.h: memory against context as an SVG picture: a line for each codec, a line for the limit.
 //
-// Self-contained markup without scripts or fonts, light and dark alike. Pure function.
+// Drawn by formats/line_chart.h. Pure function.
 #pragma once
 #include <string>
 

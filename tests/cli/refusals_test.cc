@@ -117,7 +117,8 @@ TEST(Refusals, LeaveNothingBehindOfATruncatedModel) {
 }
 
 TEST(Help, ShowsAnExampleForEveryCommand) {
-  for (const std::string command : {"run", "chat", "tokens", "score", "info", "verify", "bench"}) {
+  for (const std::string command :
+       {"run", "chat", "tokens", "score", "info", "inspect", "verify", "bench"}) {
     const RunResult result = run_quire({command, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.out, HasSubstr("example:\n  quire " + command));
