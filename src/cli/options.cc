@@ -113,6 +113,15 @@ Result<kv::KvCodecs> parse_kv(std::string_view option, std::string_view value) {
   return kv::KvCodecs{k, v};
 }
 
+ApplyOption append_cache(std::vector<engine::CachePolicy>& target) {
+  return [&target](std::string_view option, std::string_view value) -> Result<void> {
+    CacheOptions options;
+    QUIRE_TRY_VOID(parse_cache(options, option, value));
+    target.push_back(std::move(options.cache));
+    return {};
+  };
+}
+
 ApplyOption store_kv_list(std::vector<kv::KvCodecs>& target) {
   return [&target](std::string_view option, std::string_view value) -> Result<void> {
     target.clear();

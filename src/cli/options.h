@@ -89,6 +89,8 @@ void declare_greedy(OptionParser& parser);
 /// Only which text is the prompt: for commands without messages.
 void declare_text(OptionParser& parser, PromptOptions& options);
 
+/// One more way of keeping keys and values, as --cache says it.
+ApplyOption append_cache(std::vector<engine::CachePolicy>& target);
 /// A list of them: "f32,f16/bf16".
 ApplyOption store_kv_list(std::vector<kv::KvCodecs>& target);
 /// One codec ("f16") or two ("f16/bf16"); refuses in a sentence.

@@ -1,4 +1,4 @@
-// tokens, score, info, verify and bench, as scripts call them.
+// tokens, score, info and bench, as scripts call them.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -154,28 +154,6 @@ TEST(Info, WarnsWhenTemplateAndVocabularyDisagree) {
       "{% for m in messages %}<|who|>{{ m['role'] }}: {{ m['content'] }}<|stop|>{% endfor %}");
   EXPECT_THAT(at(call({"info", scratch_path("odd")}), "warnings").dump(),
               HasSubstr("template and vocabulary disagree"));
-}
-
-TEST(Verify, FindsEveryCodecIdenticalToNoCache) {
-  for (const char* model : {"llama_tied", "gemma3", "llama_k_gguf/q4_k_m.gguf"}) {
-    const Json json = call({"verify", tiny(model), "--lengths", "100", "-n", "6", "--full"});
-    const Json::Array& results = *at(json, "results").as_array();
-    ASSERT_EQ(results.size(), 9u) << model;
-    for (const Json& result : results) {
-      EXPECT_EQ(at(result, "identical"), Json(true)) << model << result.dump();
-      EXPECT_EQ(at(result, "max_abs_diff").as_double(), 0.0);
-      EXPECT_TRUE(at(result, "first_difference").is_null());
-    }
-    // Codecs do round differently, or the comparison would see nothing.
-    EXPECT_EQ(at(results[0], "kl_max").as_double(), 0.0);
-    EXPECT_GT(*at(results[2], "kl_max").as_double(), 0.0) << model;
-  }
-}
-
-TEST(Verify, UsesTheWholeWindowOfATinyModelByDefault) {
-  const Json json = call({"verify", tiny("llama_tied"), "--kv", "f16"});
-  EXPECT_EQ(at(at(json, "reference"), "tokens"), Json(512 - 16));
-  EXPECT_EQ(at(json, "results").as_array()->size(), 1u);
 }
 
 TEST(Bench, PrintsOneResultForEachCombination) {
