@@ -2,8 +2,10 @@
 #
 # quire_add_layer(NAME [LINK libs...] [PRIVATE_LINK libs...])  a static library from all sources of src/NAME,
 #                                                              installed and exported as quire::NAME
-# quire_add_tests(NAME [LINK libs...] [PROCESSORS n])          one GoogleTest binary from all sources of tests/NAME,
-#                                                              each test of which keeps n processors busy
+# quire_add_tests(NAME [LINK libs...] [PROCESSORS n] [HAS_LONG]) one GoogleTest binary from all sources of tests/NAME,
+#                                                              each test of which keeps n processors busy. With
+#                                                              HAS_LONG, suites named *Long* have the label `long`:
+#                                                              `./dev test` leaves them out
 
 add_library(quire_build_flags INTERFACE)
 target_compile_options(quire_build_flags INTERFACE
@@ -59,7 +61,7 @@ function(quire_add_layer name)
 endfunction()
 
 function(quire_add_tests name)
-  cmake_parse_arguments(ARG "" "PROCESSORS" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "PROCESSORS" "LINK" ${ARGN})
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
@@ -73,6 +75,12 @@ function(quire_add_tests name)
     QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
     QUIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(quire_${name}_tests PRIVATE quire_build_flags ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(quire_${name}_tests DISCOVERY_TIMEOUT 60
+  set(short)
+  if(ARG_HAS_LONG)
+    gtest_discover_tests(quire_${name}_tests DISCOVERY_TIMEOUT 60 TEST_FILTER "*Long*.*"
+      PROPERTIES LABELS long PROCESSORS ${ARG_PROCESSORS})
+    set(short TEST_FILTER "-*Long*.*")
+  endif()
+  gtest_discover_tests(quire_${name}_tests DISCOVERY_TIMEOUT 60 ${short}
     PROPERTIES LABELS ${name} PROCESSORS ${ARG_PROCESSORS})
 endfunction()
