@@ -102,8 +102,8 @@ def check(document, quire, update, only):
                           "\n".join("    " + l for l in said) + "\n  prints:\n" +
                           "\n".join("    " + l for l in real))
         lines[block.first_line:block.last_line] = fresh
-    if update:
-        pathlib.Path(document).write_text("\n".join(lines))
+        if update:
+            pathlib.Path(document).write_text("\n".join(lines))
     return ran, wrong
 
 
