@@ -82,8 +82,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
         .tokens = window.tokens, .sequences = options.static_sequences, .chunk_tokens = chunk};
   }
   QUIRE_TRY(engine->store_, kv::KvStore::create(std::move(geometry), store));
-  const model::TransformerOptions transformer{.max_rows = static_cast<int32_t>(chunk),
-                                              .policy = options.activations};
+  const model::TransformerOptions transformer{
+      .max_rows = static_cast<int32_t>(chunk),
+      .window_tokens = options.context_tokens.value_or(config.context),
+      .policy = options.activations};
   QUIRE_TRY(engine->transformer_, model::Transformer::create({.config = &model.config(),
                                                               .weights = &model.weights(),
                                                               .kernels = kernels,

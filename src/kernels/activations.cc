@@ -54,8 +54,19 @@ int64_t Activations::bytes() const {
                               scales256_.size() + sums16_.size());
 }
 
-ActivationView Activations::view(int64_t num_rows) {
-  return {num_rows, cols_, f32(), q32(), blocks32(), q256(), scales256(), sums16()};
+ActivationView Activations::view(int64_t first_row, int64_t num_rows) {
+  const int64_t at = first_row * cols_;
+  const auto from = [](auto* numbers, int64_t offset) {
+    return numbers == nullptr ? nullptr : numbers + offset;
+  };
+  return {num_rows,
+          cols_,
+          from(f32(), at),
+          from(q32(), at),
+          from(blocks32(), at / 32),
+          from(q256(), at),
+          from(scales256(), at / 256),
+          from(sums16(), at / 16)};
 }
 
 }  // namespace quire::kernels

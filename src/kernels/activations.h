@@ -57,7 +57,9 @@ class Activations {
   int64_t cols() const;
   int64_t bytes() const;
 
-  ActivationView view(int64_t num_rows);
+  ActivationView view(int64_t num_rows) { return view(0, num_rows); }
+  /// Rows [first_row, first_row + num_rows).
+  ActivationView view(int64_t first_row, int64_t num_rows);
 
  private:
   int64_t cols_ = 0;

@@ -93,7 +93,8 @@ void place_row(ElementType type, const std::byte* row, int64_t cols, int lane, s
 
 Result<WeightMatrix> WeightMatrix::pack(const Source& source) {
   QUIRE_CHECK(source.rows >= 0 && source.cols >= 0, "a matrix has no negative sizes");
-  const auto elements = checked_mul(source.rows, source.cols);
+  const int64_t stored_rows = source.stored_rows < 0 ? source.rows : source.stored_rows;
+  const auto elements = checked_mul(stored_rows, source.cols);
   QUIRE_CHECK(elements && stored_bytes(source.type, *elements) == source.stored.size(),
               "the stored bytes are not those of the matrix");
   QUIRE_CHECK_EQ(source.cols % info(source.type).block_elements, 0);
@@ -109,7 +110,7 @@ Result<WeightMatrix> WeightMatrix::pack(const Source& source) {
   const auto row_bytes = static_cast<int64_t>(*stored_bytes(source.type, source.cols));
   for (int64_t r = 0; r < source.rows; ++r) {
     const int64_t from = source.source_row ? source.source_row(r) : r;
-    QUIRE_CHECK(from >= 0 && from < source.rows, "source_row names a row of the matrix");
+    QUIRE_CHECK(from >= 0 && from < stored_rows, "source_row names a stored row");
     place_row(source.type, source.stored.data() + from * row_bytes, source.cols,
               static_cast<int>(r % kPanelRows),
               matrix.panels_.data() + r / kPanelRows * matrix.panel_bytes_);

@@ -29,8 +29,9 @@ class WeightMatrix {
     ElementType type;
     int64_t rows;
     int64_t cols;
-    std::span<const std::byte> stored;  // [rows, cols]
+    std::span<const std::byte> stored;  // [stored_rows, cols]
     std::function<int64_t(int64_t)> source_row = nullptr;
+    int64_t stored_rows = -1;  // -1: as many as `rows`
   };
   static Result<WeightMatrix> pack(const Source& source);
 

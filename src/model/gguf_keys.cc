@@ -47,22 +47,19 @@ Result<int32_t> GgufKeys::uniform(std::string_view key, std::optional<int32_t> f
   return per_layer.front();
 }
 
-Result<ModelConfig> GgufKeys::common() const {
+Result<ModelConfig> GgufKeys::common(NormKind norm) const {
   ModelConfig c;
   c.architecture = prefix_.substr(0, prefix_.size() - 1);
-  QUIRE_TRY(const int32_t experts, int_or("expert_count", 0));
-  if (experts > 0) {
-    return Error{
-        ErrorCode::kUnsupported,
-        fmt::format("{}expert_count is {}: mixtures of experts are not run", prefix_, experts)};
-  }
+  c.norm = norm;
   QUIRE_TRY(c.num_layers, require_int("block_count"));
   QUIRE_TRY(c.hidden, require_int("embedding_length"));
   QUIRE_TRY(c.ffn, uniform("feed_forward_length", std::nullopt));
   QUIRE_TRY(c.num_heads, uniform("attention.head_count", std::nullopt));
   QUIRE_TRY(c.num_kv_heads, uniform("attention.head_count_kv", c.num_heads));
   QUIRE_TRY(c.context, require_int("context_length"));
-  QUIRE_TRY(const double eps, require_number("attention.layer_norm_rms_epsilon"));
+  QUIRE_TRY(const double eps,
+            require_number(norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
+                                                  : "attention.layer_norm_epsilon"));
   c.norm_eps = static_cast<float>(eps);
 
   const int32_t even_split = c.num_heads > 0 ? c.hidden / c.num_heads : 0;
@@ -80,15 +77,45 @@ Result<RopeConfig> GgufKeys::rope(int32_t head_dim) const {
   RopeConfig rope;
   QUIRE_TRY(rope.dims, int_or("rope.dimension_count", head_dim));
   QUIRE_TRY(rope.theta, number_or("rope.freq_base", 10000.0));
-  QUIRE_TRY(const std::string scaling, text_or("rope.scaling.type", "none"));
-  if (scaling == "none") return rope;
-  if (scaling != "linear") {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("{}rope.scaling.type is '{}'; known: none, linear", prefix_, scaling)};
+  QUIRE_TRY(const std::string type, text_or("rope.scaling.type", "none"));
+  if (type == "none") return rope;
+  return scaled(type, std::move(rope));
+}
+
+Result<RopeConfig> GgufKeys::scaled(std::string_view type, RopeConfig rope) const {
+  if (type == "longrope") {
+    rope.scaling = RopeScaling::kLongRope;
+    QUIRE_TRY(rope.original_context, require_number("rope.scaling.original_context_length"));
+    QUIRE_TRY(const double context, require_number("context_length"));
+    rope.factor = context / rope.original_context;
+    const double magnitude = long_rope_magnitude(rope.factor, rope.original_context);
+    QUIRE_TRY(rope.magnitude, number_or("rope.scaling.attn_factor", magnitude));
+    return rope;
   }
-  rope.scaling = RopeScaling::kLinear;
+  if (type != "linear" && type != "yarn") {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("{}rope.scaling.type is '{}'; known: none, linear, yarn, longrope",
+                             prefix_, type)};
+  }
   QUIRE_TRY(rope.factor, require_number("rope.scaling.factor"));
+  rope.scaling = type == "linear" ? RopeScaling::kLinear : RopeScaling::kYarn;
+  if (rope.scaling == RopeScaling::kLinear) return rope;
+  QUIRE_TRY(rope.original_context, require_number("rope.scaling.original_context_length"));
+  QUIRE_TRY(rope.beta_fast, number_or("rope.scaling.yarn_beta_fast", 32.0));
+  QUIRE_TRY(rope.beta_slow, number_or("rope.scaling.yarn_beta_slow", 1.0));
+  QUIRE_TRY(rope.magnitude,
+            number_or("rope.scaling.yarn_attn_factor", yarn_magnitude(rope.factor)));
   return rope;
+}
+
+Result<ExpertConfig> GgufKeys::experts(const ModelConfig& config) const {
+  ExpertConfig e;
+  QUIRE_TRY(e.count, int_or("expert_count", 0));
+  if (e.count == 0) return e;
+  QUIRE_TRY(e.per_token, require_int("expert_used_count"));
+  QUIRE_TRY(e.ffn, int_or("expert_feed_forward_length", config.ffn));
+  QUIRE_TRY(e.shared_ffn, int_or("expert_shared_feed_forward_length", 0));
+  return e;
 }
 
 }  // namespace quire::model

@@ -23,13 +23,16 @@ class GgufKeys {
   Result<double> number_or(std::string_view key, double fallback) const;
   Result<std::string> text_or(std::string_view key, std::string_view fallback) const;
 
-  /// Fills layers, sizes, heads, vocabulary, context and norm epsilon; refuses experts and heads
+  /// Fills layers, sizes, heads, context and norm epsilon (of that kind of norm); refuses heads
   /// that differ from layer to layer.
-  Result<ModelConfig> common() const;
-  /// theta, dims and scaling (none or linear) of the global layers.
+  Result<ModelConfig> common(NormKind norm = NormKind::kRms) const;
+  /// theta, dims and scaling of the global layers. LongRoPE's factors are tensors: not here.
   Result<RopeConfig> rope(int32_t head_dim) const;
+  /// The numbers of experts; count 0 if the file has none.
+  Result<ExpertConfig> experts(const ModelConfig& config) const;
 
  private:
+  Result<RopeConfig> scaled(std::string_view type, RopeConfig rope) const;
   /// A count that may be given once or once a layer, then all alike.
   Result<int32_t> uniform(std::string_view key, std::optional<int32_t> fallback) const;
 

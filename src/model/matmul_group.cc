@@ -15,6 +15,7 @@ QuantizedForms forms_for(std::initializer_list<const kernels::WeightMatrix*> con
                          kernels::ActivationPolicy policy) {
   QuantizedForms forms;
   for (const kernels::WeightMatrix* weights : consumers) {
+    if (weights->empty()) continue;
     switch (kernels::activation_form(weights->type(), policy)) {
       case kernels::ActivationForm::kF32:
         break;
@@ -36,7 +37,7 @@ void quantize(const kernels::KernelSet& kernels, QuantizedForms forms, kernels::
 }
 
 void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
-                  std::initializer_list<kernels::MatmulArgs> products) {
+                  std::span<const kernels::MatmulArgs> products) {
   int64_t total = 0;
   for (const kernels::MatmulArgs& p : products) total += p.weights->num_panels();
   const int64_t wanted = threads.num_threads() == 1 ? 1 : threads.num_threads() * kChunksPerThread;

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "kernels/kernel_set.h"
@@ -27,6 +28,10 @@ void quantize(const kernels::KernelSet& kernels, QuantizedForms forms, kernels::
 
 /// Runs all products; returns when they are done.
 void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
-                  std::initializer_list<kernels::MatmulArgs> products);
+                  std::span<const kernels::MatmulArgs> products);
+inline void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
+                         std::initializer_list<kernels::MatmulArgs> products) {
+  matmul_group(kernels, threads, std::span(products.begin(), products.size()));
+}
 
 }  // namespace quire::model

@@ -1,5 +1,6 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -20,26 +21,58 @@ double llama3_frequency(double frequency, const RopeConfig& config) {
   return (1.0 - smooth) * frequency / config.factor + smooth * frequency;
 }
 
-double scaled_frequency(double frequency, const RopeConfig& config) {
+/// The pair, not always whole, that turns `rotations` times in the original context.
+double yarn_pair(double rotations, const RopeConfig& config) {
+  return config.dims * std::log(config.original_context / (rotations * 2.0 * std::numbers::pi)) /
+         (2.0 * std::log(config.theta));
+}
+
+/// YaRN: the share of `frequency / factor` rises linearly from the pair that turns beta_fast times
+/// to the one that turns beta_slow times. // arXiv:2309.00071, section 3.2
+double yarn_frequency(double frequency, int32_t pair, const RopeConfig& config) {
+  double first = yarn_pair(config.beta_fast, config);
+  double last = yarn_pair(config.beta_slow, config);
+  if (config.whole_pairs) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, config.dims - 1.0);
+  if (first == last) last += 0.001;  // as transformers does: a step instead of a division by zero
+  const double stretched = std::clamp((pair - first) / (last - first), 0.0, 1.0);
+  return frequency / config.factor * stretched + frequency * (1.0 - stretched);
+}
+
+double scaled_frequency(double frequency, int32_t pair, const RopeConfig& config) {
   switch (config.scaling) {
     case RopeScaling::kNone:
+    case RopeScaling::kLongRope:  // all in its divisors
       return frequency;
     case RopeScaling::kLinear:
       return frequency / config.factor;
     case RopeScaling::kLlama3:
       return llama3_frequency(frequency, config);
+    case RopeScaling::kYarn:
+      return yarn_frequency(frequency, pair, config);
   }
   return frequency;
 }
 
+const std::vector<float>& divisors_for(const RopeConfig& config, int64_t window_tokens) {
+  const bool is_long = config.scaling == RopeScaling::kLongRope &&
+                       static_cast<double>(window_tokens) > config.original_context;
+  return is_long ? config.long_divisors : config.divisors;
+}
+
 }  // namespace
 
-Rope::Rope(const RopeConfig& config) {
+Rope::Rope(const RopeConfig& config, int64_t window_tokens) : magnitude_(config.magnitude) {
+  const std::vector<float>& divisors = divisors_for(config, window_tokens);
   const int32_t half = config.dims / 2;
   for (int32_t i = 0; i < half; ++i) {
     const double exponent = 2.0 * i / config.dims;
-    double frequency = scaled_frequency(std::pow(config.theta, -exponent), config);
-    if (!config.divisors.empty()) frequency /= config.divisors[static_cast<size_t>(i)];
+    double frequency = scaled_frequency(std::pow(config.theta, -exponent), i, config);
+    if (!divisors.empty()) frequency /= divisors[static_cast<size_t>(i)];
     frequencies_.push_back(frequency);
   }
 }
@@ -52,8 +85,8 @@ void Rope::angles(std::span<const int32_t> positions, std::span<float> cos,
   for (size_t row = 0; row < positions.size(); ++row) {
     for (size_t i = 0; i < half; ++i) {
       const double angle = positions[row] * frequencies_[i];
-      cos[row * half + i] = static_cast<float>(std::cos(angle));
-      sin[row * half + i] = static_cast<float>(std::sin(angle));
+      cos[row * half + i] = static_cast<float>(std::cos(angle) * magnitude_);
+      sin[row * half + i] = static_cast<float>(std::sin(angle) * magnitude_);
     }
   }
 }

@@ -1,7 +1,8 @@
 // rope.h: the rotation angles of positions, computed in double and rounded once.
 //
-// One Rope per kind of layer (Gemma 3 has two). Angles depend on the position and the configuration
-// only, never on the current length, so cached keys stay valid. Immutable; any thread.
+// One Rope per kind of layer (Gemma 3 has two). Angles depend on the position, the configuration
+// and the window that was asked for, never on the current length, so cached keys stay valid.
+// Immutable; any thread.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,17 +14,20 @@ namespace quire::model {
 
 class Rope {
  public:
-  explicit Rope(const RopeConfig& config);
+  /// `window_tokens` chooses between LongRoPE's two sets of factors; others do not look at it.
+  Rope(const RopeConfig& config, int64_t window_tokens);
 
   /// [half], radians per position.
   std::span<const double> frequencies() const { return frequencies_; }
   int32_t half() const { return static_cast<int32_t>(frequencies_.size()); }
 
-  /// cos and sin of position * frequency. // cos, sin: [positions, half]
+  /// cos and sin of position * frequency, times the configuration's magnitude.
+  /// // cos, sin: [positions, half]
   void angles(std::span<const int32_t> positions, std::span<float> cos, std::span<float> sin) const;
 
  private:
   std::vector<double> frequencies_;  // [half], radians per position
+  double magnitude_;
 };
 
 }  // namespace quire::model

@@ -27,8 +27,12 @@ struct KvPlace {
 
 struct TransformerOptions {
   int32_t max_rows = 512;  // rows of a batch
+  // The window that was asked for, whatever memory affords: LongRoPE's choice hangs on it.
+  int64_t window_tokens = 0;
   kernels::ActivationPolicy policy = kernels::ActivationPolicy::kInt8;
 };
+
+struct Scratch;
 
 class Transformer {
  public:
@@ -55,8 +59,6 @@ class Transformer {
   Result<void> forward(const Batch& batch, std::span<float> logits);
 
  private:
-  class Pass;
-  struct Scratch;
   Transformer(Parts parts, const TransformerOptions& options, std::unique_ptr<Scratch> scratch);
 
   Parts parts_;

@@ -15,25 +15,52 @@
 
 namespace quire::model {
 
+/// RMSNorm or LayerNorm; a layer that does without has an empty weight.
+struct NormWeights {
+  std::vector<float> weight;  // [cols]
+  std::vector<float> bias;    // [cols], LayerNorm only
+  bool empty() const { return weight.empty(); }
+};
+
+/// A matrix and what is added to its product.
+struct Linear {
+  kernels::WeightMatrix matrix;  // [rows, cols]
+  std::vector<float> bias;       // [rows] or empty
+};
+
+/// The feed-forward block of one layer, one expert or the shared expert.
+struct FfnWeights {
+  Linear gate;  // [ffn, hidden]; empty where the activation has no gate
+  Linear up;    // [ffn, hidden]
+  Linear down;  // [hidden, ffn]
+};
+
+struct ExpertWeights {
+  kernels::WeightMatrix router;         // [experts, hidden]
+  std::vector<FfnWeights> experts;      // [experts]
+  FfnWeights shared;                    // empty if the model has no shared expert
+  kernels::WeightMatrix shared_switch;  // [1, hidden]: by the sigmoid of what the shared one counts
+};
+
 struct LayerWeights {
-  std::vector<float> attention_norm;       // [hidden]
-  kernels::WeightMatrix query;             // [heads * head_dim, hidden]
-  kernels::WeightMatrix key;               // [kv_heads * head_dim, hidden]
-  kernels::WeightMatrix value;             // [kv_heads * head_dim, hidden]
-  std::vector<float> query_norm;           // [head_dim] or empty
-  std::vector<float> key_norm;             // [head_dim] or empty
-  kernels::WeightMatrix attention_out;     // [hidden, heads * head_dim]
-  std::vector<float> post_attention_norm;  // [hidden] or empty
-  std::vector<float> ffn_norm;             // [hidden]
-  kernels::WeightMatrix gate;              // [ffn, hidden]
-  kernels::WeightMatrix up;                // [ffn, hidden]
-  kernels::WeightMatrix down;              // [hidden, ffn]
-  std::vector<float> post_ffn_norm;        // [hidden] or empty
+  NormWeights attention_norm;       // [hidden]
+  Linear query;                     // [heads * head_dim, hidden]
+  Linear key;                       // [kv_heads * head_dim, hidden]
+  Linear value;                     // [kv_heads * head_dim, hidden]
+  NormWeights query_norm;           // [head_dim] or [heads * head_dim], see ModelConfig::qk_norm
+  NormWeights key_norm;             // [head_dim] or [kv_heads * head_dim]
+  Linear attention_out;             // [hidden, heads * head_dim]
+  NormWeights post_attention_norm;  // [hidden]
+  NormWeights ffn_norm;             // [hidden]
+  FfnWeights ffn;                   // of a dense layer
+  ExpertWeights experts;            // of a layer with experts
+  NormWeights post_ffn_norm;        // [hidden]
 };
 
 struct Weights {
   kernels::WeightMatrix embedding;  // [vocab, hidden]
-  std::vector<float> output_norm;   // [hidden]
+  kernels::WeightMatrix positions;  // [context, hidden]; empty unless positions are learned
+  NormWeights output_norm;          // [hidden]
   kernels::WeightMatrix head;       // [vocab, hidden]; empty if tied
   std::vector<LayerWeights> layers;
 

@@ -44,7 +44,7 @@ ModelConfig completed(ModelConfig c, RopeConfig global, RopeConfig window) {
   c.architecture = "gemma3";
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
   c.activation = FfnActivation::kGeGluTanh;
-  c.qk_norm = true;
+  c.qk_norm = QkNorm::kHeads;
   c.post_norms = true;
   c.ropes = {std::move(global), std::move(window)};
   return c;
@@ -78,12 +78,13 @@ double gguf_query_scalar(const ModelConfig& c) {
   return c.num_layers == kLayersOf27b ? static_cast<double>(c.hidden) / c.num_heads : c.head_dim;
 }
 
-Result<ModelConfig> from_gguf(const formats::GgufMetadata& metadata) {
-  const GgufKeys keys(metadata, "gemma3");
+Result<ModelConfig> from_gguf(const formats::ModelFiles& files) {
+  const GgufKeys keys(*files.gguf(), "gemma3");
   QUIRE_TRY(ModelConfig c, keys.common());
   QUIRE_TRY(RopeConfig global, keys.rope(c.head_dim));
-  if (metadata.find("gemma3.rope.freq_base") == nullptr) global.theta = 1e6;
-  RopeConfig window{.theta = kWindowTheta, .dims = global.dims, .divisors = {}};
+  if (files.gguf()->find("gemma3.rope.freq_base") == nullptr) global.theta = 1e6;
+  RopeConfig window;
+  window.dims = global.dims;
   QUIRE_TRY(window.theta, keys.number_or("rope.freq_base_swa", kWindowTheta));
   QUIRE_TRY(const int32_t tokens, keys.require_int("attention.sliding_window"));
   QUIRE_TRY(const int32_t pattern, keys.int_or("attention.sliding_window_pattern", kPattern));
@@ -95,38 +96,20 @@ Result<ModelConfig> from_gguf(const formats::GgufMetadata& metadata) {
 /// layer_types wins over a pattern, which older files give instead.
 Result<std::vector<LayerConfig>> hf_layers(const HfConfig& config, int32_t count) {
   QUIRE_TRY(const int32_t window, config.int_or("sliding_window", 4096));
-  const Json* types = config.find("layer_types");
-  if (types == nullptr) {
+  QUIRE_TRY(const auto types, config.window_layers(count));
+  if (!types) {
     QUIRE_TRY(const int32_t old_pattern, config.int_or("_sliding_window_pattern", kPattern));
     QUIRE_TRY(const int32_t pattern, config.int_or("sliding_window_pattern", old_pattern));
     return patterned_layers(count, window, pattern);
   }
-  if (!types->is_array() || types->as_array()->size() != static_cast<size_t>(count)) {
-    return Error{ErrorCode::kBadFile,
-                 fmt::format("config.json: layer_types does not name each of {} layers", count)};
-  }
   std::vector<LayerConfig> layers;
-  for (const Json& type : *types->as_array()) {
-    const std::string* name = type.as_string();
-    if (name != nullptr && *name == "full_attention") {
-      layers.push_back(global_layer());
-    } else if (name != nullptr && *name == "sliding_attention") {
-      layers.push_back(window_layer(window));
-    } else {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("config.json: layer type {} is not run for gemma3", type.dump())};
-    }
-  }
+  for (const bool slides : *types) layers.push_back(slides ? window_layer(window) : global_layer());
   return layers;
 }
 
 Result<ModelConfig> from_hf(const Json& json) {
   const HfConfig config(json);
-  QUIRE_TRY(const std::string act, config.text_or("hidden_activation", "gelu_pytorch_tanh"));
-  if (act != "gelu_pytorch_tanh") {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("config.json: hidden_activation '{}' is not run for gemma3", act)};
-  }
+  QUIRE_TRY_VOID(config.expect_text("hidden_activation", "gelu_pytorch_tanh"));
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (config.find(key) == nullptr) continue;
     return Error{ErrorCode::kUnsupported,
@@ -145,7 +128,8 @@ Result<ModelConfig> from_hf(const Json& json) {
   }
   // Older files: scaling is for global layers only, window layers have a base of their own.
   if (config.find("rope_theta") == nullptr) global.theta = 1e6;
-  RopeConfig window{.theta = kWindowTheta, .dims = c.head_dim, .divisors = {}};
+  RopeConfig window;
+  window.dims = c.head_dim;
   QUIRE_TRY(window.theta, config.number_or("rope_local_base_freq", kWindowTheta));
   return completed(std::move(c), std::move(global), std::move(window));
 }
@@ -158,7 +142,6 @@ const Architecture kGemma3 = {
     .from_gguf = from_gguf,
     .from_hf = from_hf,
     .layer_tensors = kLayerTensors,
-    .gguf_permutes_qk = false,
     .hf_norms_omit_one = true,
 };
 
