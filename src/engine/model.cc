@@ -113,7 +113,11 @@ Result<std::unique_ptr<Model>> Model::load(FileSystem& file_system, const std::s
                                            const ModelOptions& options) {
   QUIRE_TRY(const ModelFiles files, ModelFiles::open(file_system, path));
   QUIRE_TRY(model::DescribedModel described, model::describe(files));
+  if (options.rope_stretch) {
+    QUIRE_TRY(described.config, stretched(std::move(described.config), *options.rope_stretch));
+  }
   auto loaded = std::unique_ptr<Model>(new Model());
+  loaded->rope_stretch_ = options.rope_stretch;
   // The tokenizer first: it is quick, and a file without one need not be read whole.
   QUIRE_TRY(loaded->text_, load_model_text(files, options.chat_template));
   QUIRE_TRY(loaded->weights_, model::load_weights(files, described, options.progress));

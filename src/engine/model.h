@@ -15,6 +15,7 @@
 #include "context/tokenizer.h"
 #include "formats/model_files.h"
 #include "model/config.h"
+#include "model/rope_stretch.h"
 #include "model/weights.h"
 
 namespace quire::engine {
@@ -31,6 +32,8 @@ struct SamplingDefaults {
 struct ModelOptions {
   /// Jinja source that replaces the file's own template.
   std::optional<std::string> chat_template;
+  /// Runs the model beyond its trained length.
+  std::optional<model::RopeStretch> rope_stretch;
   model::LoadProgress progress;
 };
 
@@ -59,6 +62,8 @@ class Model {
   const model::ModelConfig& config() const { return config_; }
   const model::Weights& weights() const { return weights_; }
   const context::Tokenizer& tokenizer() const { return *text_.tokenizer; }
+  /// How config() was stretched beyond the model's own numbers, if it was.
+  const std::optional<model::RopeStretch>& rope_stretch() const { return rope_stretch_; }
   /// nullptr if the model has none that can be used.
   const context::ChatTemplate* chat_template() const {
     return text_.chat_template ? &*text_.chat_template : nullptr;
@@ -75,6 +80,7 @@ class Model {
 
   std::string path_;
   model::ModelConfig config_;
+  std::optional<model::RopeStretch> rope_stretch_;
   model::Weights weights_;
   ModelText text_;
   int64_t weights_bytes_ = 0;

@@ -38,7 +38,7 @@ Result<Window> resolve_window(int64_t trained, std::optional<int64_t> asked, int
     return Error{
         ErrorCode::kDoesNotFit,
         fmt::format("--ctx {} is beyond the {} tokens the model was trained for; --rope-scaling "
-                    "stretches a model further, and is not supported for it yet",
+                    "yarn:F stretches it F times as far, at some cost in quality",
                     *asked, trained)};
   }
   if (asked && *asked < 1) {

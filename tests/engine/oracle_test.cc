@@ -1,9 +1,12 @@
 // What Hugging Face transformers computes in fp32 is the truth for every model.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <set>
+#include <string>
 
+#include "base/file_system.h"
 #include "engine/tiny_models.h"
+#include "model/architecture.h"
 
 namespace quire::engine {
 namespace {
@@ -23,22 +26,27 @@ TEST_P(TinyOracle, AgreesWithTransformersInF32) {
 
   const auto vocab = static_cast<size_t>(model->config().vocab);
   ASSERT_EQ(golden.logits.size(), golden.positions.size() * vocab);
-  for (size_t i = 0; i < golden.positions.size(); ++i) {
-    double squares = 0.0;
-    double worst = 0.0;
-    for (size_t v = 0; v < vocab; ++v) {
-      const double expected = golden.logits[i * vocab + v];
-      const double got = logits[static_cast<size_t>(golden.positions[i]) * vocab + v];
-      squares += expected * expected;
-      worst = std::max(worst, std::abs(got - expected));
-    }
-    const double rms = std::sqrt(squares / static_cast<double>(vocab));
-    EXPECT_LE(worst, kTolerance * rms) << "after token " << golden.positions[i];
-  }
+  EXPECT_LE(worst_share_of_rms(golden, logits), kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyOracle, testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test_name(test.param); });
+
+TEST(TinyModels, CoverEveryArchitectureAsFolderAndAsGguf) {
+  std::set<std::string> folders;
+  std::set<std::string> ggufs;
+  for (const TinyModel& tiny : tiny_models()) {
+    const auto files = formats::ModelFiles::open(real_file_system(), tiny.path);
+    ASSERT_TRUE(files.ok()) << tiny.name;
+    const auto described = model::describe(*files);
+    ASSERT_TRUE(described.ok()) << tiny.name << ": " << described.error().message;
+    (files->gguf() != nullptr ? ggufs : folders).insert(described->config.architecture);
+  }
+  for (const model::Architecture* known : model::architectures()) {
+    EXPECT_TRUE(folders.contains(std::string(known->name))) << known->name;
+    EXPECT_TRUE(ggufs.contains(std::string(known->name))) << known->name;
+  }
+}
 
 }  // namespace
 }  // namespace quire::engine

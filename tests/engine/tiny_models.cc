@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -75,6 +76,23 @@ Golden read_golden(const TinyModel& model) {
   const fs::path beside = fs::path(model.golden).parent_path() / *json.find("logits")->as_string();
   golden.logits = read_npy_floats(beside.string());
   return golden;
+}
+
+double worst_share_of_rms(const Golden& golden, std::span<const float> logits) {
+  const size_t vocab = golden.logits.size() / golden.positions.size();
+  double worst = 0.0;
+  for (size_t i = 0; i < golden.positions.size(); ++i) {
+    double squares = 0.0;
+    double largest = 0.0;
+    for (size_t v = 0; v < vocab; ++v) {
+      const double expected = golden.logits[i * vocab + v];
+      const double got = logits[static_cast<size_t>(golden.positions[i]) * vocab + v];
+      squares += expected * expected;
+      largest = std::max(largest, std::abs(got - expected));
+    }
+    worst = std::max(worst, largest / std::sqrt(squares / static_cast<double>(vocab)));
+  }
+  return worst;
 }
 
 std::unique_ptr<Model> load_or_die(const std::string& path) {

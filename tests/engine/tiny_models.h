@@ -6,6 +6,7 @@
 #pragma once
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct Golden {
   std::vector<float> logits;  // [positions, vocab]
 };
 Golden read_golden(const TinyModel& model);
+
+/// The largest error among a golden's logits, each as a share of its position's rms.
+/// // logits: [tokens, vocab]
+double worst_share_of_rms(const Golden& golden, std::span<const float> logits);
 
 std::unique_ptr<Model> load_or_die(const std::string& path);
 /// An engine with room for everything, unless `options` says otherwise.

@@ -66,7 +66,9 @@ TEST(LoadModel, NamesAnUnknownArchitectureAndThoseItKnows) {
   EditedModel model("llama_tied");
   model.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"lama\"");
   EXPECT_THAT(model.problem(), HasSubstr("'lama'"));
-  EXPECT_THAT(model.problem(), HasSubstr("gemma3, llama"));
+  for (const Architecture* known : architectures()) {
+    EXPECT_THAT(model.problem(), HasSubstr(std::string(known->name)));
+  }
 }
 
 TEST(LoadModel, NamesAMissingTensor) {
@@ -114,8 +116,46 @@ TEST(LoadModel, RefusesNumbersThatNoModelHas) {
 
 TEST(LoadModel, RefusesRopeScalingItDoesNotRun) {
   EditedModel model("llama3_rope");
-  model.replace("config.json", "\"rope_type\": \"llama3\"", "\"rope_type\": \"yarn\"");
-  EXPECT_THAT(model.problem(), HasSubstr("'yarn'"));
+  model.replace("config.json", "\"rope_type\": \"llama3\"", "\"rope_type\": \"dynamic\"");
+  EXPECT_THAT(model.problem(), HasSubstr("'dynamic'"));
+}
+
+TEST(LoadModel, RefusesWhatAnArchitectureCanBeToldButIsNotRun) {
+  const auto refused = [](const char* name, const char* from, const char* to) {
+    return EditedModel(name).replace("config.json", from, to).problem();
+  };
+  EXPECT_THAT(refused("falcon", "\"alibi\": false", "\"alibi\": true"), HasSubstr("alibi"));
+  EXPECT_THAT(refused("gpt2", "gelu_new", "relu"), HasSubstr("activation_function 'relu'"));
+  EXPECT_THAT(refused("qwen2", "\"silu\"", "\"relu2\""), HasSubstr("hidden_act 'relu2'"));
+  EXPECT_THAT(refused("qwen3moe", "\"use_sliding_window\": false", "\"use_sliding_window\": true"),
+              HasSubstr("use_sliding_window"));
+  EXPECT_THAT(refused("gemma2_scalar", "full_attention", "chunked_attention"),
+              HasSubstr("chunked_attention"));
+}
+
+TEST(LoadModel, RefusesExpertsThatCannotBe) {
+  for (const char* per_token : {"0", "-1", "9", "1000000"}) {
+    EditedModel model("qwen3moe");
+    model.replace("config.json", "\"num_experts_per_tok\": 3",
+                  std::string("\"num_experts_per_tok\": ") + per_token);
+    EXPECT_THAT(model.problem(), HasSubstr("of 8 experts")) << per_token;
+  }
+  EditedModel fewer("qwen3moe");
+  fewer.replace("config.json", "\"num_experts\": 8", "\"num_experts\": 7");
+  EXPECT_THAT(fewer.problem(), HasSubstr("mlp.gate.weight has shape [8, 64]"));
+}
+
+TEST(LoadModel, MissesABiasThatTheFirstLayerHas) {
+  EditedModel model("llama_linear");
+  model.replace("model.safetensors", "layers.1.self_attn.q_proj.bias",
+                "layers.1.self_attn.q_proj.bits");
+  EXPECT_THAT(model.problem(), HasSubstr("layers.1.self_attn.q_proj.bias is missing"));
+}
+
+TEST(LoadModel, NamesLongRopeFactorsOfTheWrongNumber) {
+  EditedModel model("phi3_long");
+  model.replace("config.json", "\"short_factor\": [", "\"short_factor\": [1.0,");
+  EXPECT_THAT(model.problem(), HasSubstr("9 RoPE frequency factors for 8"));
 }
 
 TEST(LoadModel, StopsWhenAskedTo) {
