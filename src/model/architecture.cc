@@ -33,7 +33,7 @@ Result<std::vector<float>> floats_or_none(const formats::ModelFiles& files, cons
 }
 
 /// Llama 3 files carry the effect of their RoPE scaling as one divisor a frequency, LongRoPE files
-/// two sets of them, whatever rope.scaling.type says.
+/// two sets of them and often no rope.scaling.type.
 Result<void> read_rope_divisors(const formats::ModelFiles& files, ModelConfig& config) {
   if (config.ropes.empty()) return {};
   RopeConfig& rope = config.ropes.front();
@@ -41,10 +41,8 @@ Result<void> read_rope_divisors(const formats::ModelFiles& files, ModelConfig& c
   QUIRE_TRY(rope.long_divisors, floats_or_none(files, "rope_factors_long.weight"));
   if (rope.long_divisors.empty()) return {};
   QUIRE_TRY(rope.divisors, floats_or_none(files, "rope_factors_short.weight"));
-  if (rope.scaling == RopeScaling::kLongRope) return {};
-  return Error{ErrorCode::kBadFile,
-               fmt::format("the file has LongRoPE factors but no {}.rope.scaling.type 'longrope'",
-                           config.architecture)};
+  QUIRE_TRY(rope, GgufKeys(*files.gguf(), config.architecture).long_rope(std::move(rope)));
+  return {};
 }
 
 /// A model that YaRN stretches knows the stretched length, which older files do not state.

@@ -49,6 +49,10 @@ Result<void> check_rope(const RopeConfig& rope, int32_t head_dim) {
     return bad(fmt::format("llama3 RoPE scaling needs low_freq_factor {} below high_freq_factor {}",
                            rope.low_freq_factor, rope.high_freq_factor));
   }
+  if (rope.scaling == RopeScaling::kLongRope &&
+      (rope.divisors.empty() || rope.long_divisors.empty())) {
+    return bad("the model scales by LongRoPE, but its factors are missing");
+  }
   QUIRE_TRY_VOID(check_divisors(rope.divisors, rope.dims));
   return check_divisors(rope.long_divisors, rope.dims);
 }

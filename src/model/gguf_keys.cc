@@ -82,16 +82,18 @@ Result<RopeConfig> GgufKeys::rope(int32_t head_dim) const {
   return scaled(type, std::move(rope));
 }
 
+Result<RopeConfig> GgufKeys::long_rope(RopeConfig rope) const {
+  rope.scaling = RopeScaling::kLongRope;
+  QUIRE_TRY(rope.original_context, require_number("rope.scaling.original_context_length"));
+  QUIRE_TRY(const double context, require_number("context_length"));
+  rope.factor = context / rope.original_context;
+  const double magnitude = long_rope_magnitude(rope.factor, rope.original_context);
+  QUIRE_TRY(rope.magnitude, number_or("rope.scaling.attn_factor", magnitude));
+  return rope;
+}
+
 Result<RopeConfig> GgufKeys::scaled(std::string_view type, RopeConfig rope) const {
-  if (type == "longrope") {
-    rope.scaling = RopeScaling::kLongRope;
-    QUIRE_TRY(rope.original_context, require_number("rope.scaling.original_context_length"));
-    QUIRE_TRY(const double context, require_number("context_length"));
-    rope.factor = context / rope.original_context;
-    const double magnitude = long_rope_magnitude(rope.factor, rope.original_context);
-    QUIRE_TRY(rope.magnitude, number_or("rope.scaling.attn_factor", magnitude));
-    return rope;
-  }
+  if (type == "longrope") return long_rope(std::move(rope));
   if (type != "linear" && type != "yarn") {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("{}rope.scaling.type is '{}'; known: none, linear, yarn, longrope",

@@ -28,6 +28,8 @@ class GgufKeys {
   Result<ModelConfig> common(NormKind norm = NormKind::kRms) const;
   /// theta, dims and scaling of the global layers. LongRoPE's factors are tensors: not here.
   Result<RopeConfig> rope(int32_t head_dim) const;
+  /// The same rotation with LongRoPE's numbers.
+  Result<RopeConfig> long_rope(RopeConfig rope) const;
   /// The numbers of experts; count 0 if the file has none.
   Result<ExpertConfig> experts(const ModelConfig& config) const;
 

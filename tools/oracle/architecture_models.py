@@ -220,6 +220,7 @@ MODELS = [
                 mlp_only_layers=[1], norm_topk_prob=False, use_sliding_window=False, sliding_window=WINDOW,
                 rms_norm_eps=1e-6),
         pre="qwen2",
+        gguf_config={"mlp_only_layers": []},  # its list of GGUF tensors has no dense ones
     ),
     ArchitectureModel(
         "qwen3moe",

@@ -41,6 +41,8 @@ def make(model: ArchitectureModel) -> None:
     folder = TINY / model.name
     shutil.rmtree(folder, ignore_errors=True)
     write_folder(folder, model, model.config)
+    if model.config["model_type"] == "gpt2":
+        as_on_the_hub(folder / "model.safetensors")
     hf_model = golden_logits.load_folder(folder)
     write_golden(folder / "golden.json", model, hf_model, model.tokens, **golden_texts(model))
     if model.short_window:
@@ -60,8 +62,6 @@ def write_folder(folder: Path, model: ArchitectureModel, config: dict) -> None:
     hf_model.to(TORCH_DTYPES[model.dtype]).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     write_json(folder / "config.json", config)
-    if config["model_type"] == "gpt2":
-        as_on_the_hub(folder / "model.safetensors")
     tokenizer, tokenizer_config = tiny_tokenizers.for_model(model.pre, config["vocab_size"])
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     write_json(folder / "tokenizer_config.json", tokenizer_config)
@@ -112,7 +112,7 @@ def gain(name: str) -> float:
 
 
 def as_on_the_hub(path: Path) -> None:
-    """GPT-2's own files lack the prefix and carry masks."""
+    """GPT-2's own files lack the prefix and carry masks, at which this converter stumbles."""
     tensors = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
     for layer in {name.split(".")[1] for name in tensors if name.startswith("h.")}:
         tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 1, 1, dtype=torch.float16)
