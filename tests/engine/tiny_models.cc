@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/file_system.h"
 #include "formats/json.h"
@@ -87,6 +88,7 @@ double worst_share_of_rms(const Golden& golden, std::span<const float> logits) {
     for (size_t v = 0; v < vocab; ++v) {
       const double expected = golden.logits[i * vocab + v];
       const double got = logits[static_cast<size_t>(golden.positions[i]) * vocab + v];
+      if (!std::isfinite(got)) return std::numeric_limits<double>::infinity();
       squares += expected * expected;
       largest = std::max(largest, std::abs(got - expected));
     }
