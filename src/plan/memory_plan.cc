@@ -52,7 +52,7 @@ int64_t partial_bytes(const ActivationWidths& w, const PlanRequest& request) {
   return multiply(multiply(rows * splits, w.heads * floats), 2 * sizeof(float));
 }
 
-/// The scratch of one forward pass. // model/transformer.cc
+/// The scratch of one forward pass. // model/scratch.cc
 int64_t activation_bytes(const ModelShape& shape, const PlanRequest& request) {
   const ActivationWidths& w = shape.widths;
   const int64_t chunk = std::min(request.prefill_chunk, request.context);
