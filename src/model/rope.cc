@@ -58,16 +58,16 @@ double scaled_frequency(double frequency, int32_t pair, const RopeConfig& config
   return frequency;
 }
 
-const std::vector<float>& divisors_for(const RopeConfig& config, int64_t window_tokens) {
-  const bool is_long = config.scaling == RopeScaling::kLongRope &&
-                       static_cast<double>(window_tokens) > config.original_context;
-  return is_long ? config.long_divisors : config.divisors;
-}
-
 }  // namespace
 
+bool takes_long_factors(const RopeConfig& config, int64_t window_tokens) {
+  return config.scaling == RopeScaling::kLongRope &&
+         static_cast<double>(window_tokens) > config.original_context;
+}
+
 Rope::Rope(const RopeConfig& config, int64_t window_tokens) : magnitude_(config.magnitude) {
-  const std::vector<float>& divisors = divisors_for(config, window_tokens);
+  const std::vector<float>& divisors =
+      takes_long_factors(config, window_tokens) ? config.long_divisors : config.divisors;
   const int32_t half = config.dims / 2;
   for (int32_t i = 0; i < half; ++i) {
     const double exponent = 2.0 * i / config.dims;

@@ -12,6 +12,9 @@
 
 namespace quire::model {
 
+/// Whether a cache with that window takes LongRoPE's second set of factors.
+bool takes_long_factors(const RopeConfig& config, int64_t window_tokens);
+
 class Rope {
  public:
   /// `window_tokens` chooses between LongRoPE's two sets of factors; others do not look at it.

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
+#include "engine/identity.h"
 #include "engine/tiny_models.h"
 
 namespace quire::engine {
@@ -98,6 +100,26 @@ TEST(RopeScalingOption, EqualsTheScalingThatAFileAsksForBitByBit) {
   const auto linear = load_stretched(plain.path(), "linear:4");
   EXPECT_FALSE(
       same_bits(logits_of(*linear, {}, golden.tokens), logits_of(*by_file, {}, golden.tokens)));
+}
+
+TEST(RotationInTheIdentityKey, FollowsTheSetOfFactorsAndTheStretch) {
+  const auto long_rope = load_or_die(kTiny + "phi3_long");
+  const auto key_of = [](const Model& model, std::optional<int64_t> context) {
+    EngineOptions options;
+    options.context_tokens = context;
+    return identity_key(model, options);
+  };
+  const kv::IdentityKey trained = key_of(*long_rope, std::nullopt);
+  EXPECT_EQ(kv::first_difference(trained, key_of(*long_rope, 64)), "rope");
+  EXPECT_EQ(kv::first_difference(trained, key_of(*long_rope, 65)), std::nullopt);
+
+  const auto unstretched = load_or_die(kTiny + "qwen3");
+  const kv::IdentityKey plain = key_of(*unstretched, std::nullopt);
+  const auto yarn = load_stretched(kTiny + "qwen3", "yarn:2");
+  const auto linear = load_stretched(kTiny + "qwen3", "linear:2");
+  EXPECT_EQ(kv::first_difference(plain, key_of(*yarn, std::nullopt)), "rope");
+  EXPECT_EQ(kv::first_difference(key_of(*linear, 100), key_of(*yarn, 100)), "rope");
+  EXPECT_EQ(kv::first_difference(key_of(*yarn, 100), key_of(*yarn, 200)), std::nullopt);
 }
 
 TEST(RopeScalingOption, RefusesModelsWithLearnedPositionsAndThoseScaledAlready) {
