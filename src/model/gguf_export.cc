@@ -26,7 +26,6 @@ using formats::TensorInfo;
 
 bool is_norm(TensorRole role) {
   switch (role) {
-    case TensorRole::kOutputNorm:
     case TensorRole::kAttentionNorm:
     case TensorRole::kQueryNorm:
     case TensorRole::kKeyNorm:
@@ -37,6 +36,48 @@ bool is_norm(TensorRole role) {
     default:
       return false;
   }
+}
+
+/// The parts of a layer that are written; a layer's other roles belong to models refused below.
+bool is_written(TensorRole role) {
+  switch (role) {
+    case TensorRole::kQueryKeyValue:
+    case TensorRole::kGateUp:
+    case TensorRole::kRouter:
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kExpertDown:
+    case TensorRole::kSharedGate:
+    case TensorRole::kSharedUp:
+    case TensorRole::kSharedDown:
+    case TensorRole::kSharedSwitch:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// What the keys below cannot say is refused: the file would describe another model.
+Result<void> check_writable(const DescribedModel& model) {
+  const ModelConfig& c = model.config;
+  const auto fused = [](const TensorName& name) {
+    return name.role == TensorRole::kQueryKeyValue || name.role == TensorRole::kGateUp;
+  };
+  const auto beyond_keys = [](const RopeConfig& rope) {
+    return rope.scaling == RopeScaling::kYarn || rope.scaling == RopeScaling::kLongRope;
+  };
+  const bool usual = c.norm == NormKind::kRms && is_gated(c.activation) && c.pre_norms &&
+                     c.residual == Residual::kSequential && c.experts.count == 0 &&
+                     c.residual_scale == 1.0f && c.logit_scale == 1.0f &&
+                     c.attention_soft_cap == 0.0f && c.logit_soft_cap == 0.0f;
+  if (usual && std::ranges::none_of(model.architecture->layer_tensors, fused) &&
+      std::ranges::none_of(c.ropes, beyond_keys)) {
+    return {};
+  }
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("a folder of this kind of {} is not written as GGUF yet; give a GGUF "
+                           "file instead",
+                           model.architecture->name)};
 }
 
 /// Of GGUF's interleaved row r, the row in halves: pairs (i, i + half) lie side by side in GGUF.
@@ -55,15 +96,14 @@ class TensorCollector {
         names_(files, *model.architecture) {}
 
   Result<std::vector<GgufTensor>> collect() {
-    QUIRE_TRY_VOID(add(TensorRole::kEmbedding, names_.embedding(), "token_embd.weight"));
-    QUIRE_TRY_VOID(add(TensorRole::kOutputNorm, names_.output_norm(), "output_norm.weight"));
-    if (!config_.tied_head) {
-      QUIRE_TRY_VOID(add(TensorRole::kHead, names_.head(), "output.weight"));
-    }
+    QUIRE_TRY_VOID(add(names_.embedding(), "token_embd", Kind::kMatrix));
+    QUIRE_TRY_VOID(add(names_.output_norm(), "output_norm", Kind::kNorm));
+    if (!config_.tied_head) QUIRE_TRY_VOID(add(names_.head(), "output", Kind::kMatrix));
     for (int32_t i = 0; i < config_.num_layers; ++i) {
       for (const TensorName& name : architecture_.layer_tensors) {
-        QUIRE_TRY_VOID(add(name.role, names_.in_layer(name, i),
-                           fmt::format("blk.{}.{}.weight", i, name.gguf)));
+        if (!is_written(name.role) || is_absent(name.role)) continue;
+        QUIRE_TRY_VOID(add(names_.in_layer(name, i), fmt::format("blk.{}.{}", i, name.gguf),
+                           kind_of(name.role)));
       }
     }
     QUIRE_TRY_VOID(refuse_strangers());
@@ -71,17 +111,29 @@ class TensorCollector {
   }
 
  private:
-  Result<void> add(TensorRole role, const std::string& name, std::string gguf_name) {
+  enum class Kind : uint8_t { kMatrix, kRotated, kNorm };
+  static Kind kind_of(TensorRole role) {
+    if (is_norm(role)) return Kind::kNorm;
+    const bool rotated = role == TensorRole::kQuery || role == TensorRole::kKey;
+    return rotated ? Kind::kRotated : Kind::kMatrix;
+  }
+  /// One list of tensors may serve several families, not all of which norm q and k.
+  bool is_absent(TensorRole role) const {
+    const bool norms_qk = role == TensorRole::kQueryNorm || role == TensorRole::kKeyNorm;
+    return norms_qk && config_.qk_norm == QkNorm::kNone;
+  }
+
+  Result<void> add(const std::string& base, const std::string& gguf_base, Kind kind) {
+    const std::string name = base + ".weight";
     const TensorInfo* source = files_.find(name);
     if (source == nullptr) {
       return Error{ErrorCode::kBadFile,
                    fmt::format("tensor {} is missing from {}", name, files_.path())};
     }
     GgufTensor tensor{
-        .name = std::move(gguf_name), .shape = source->shape, .sources = {source}, .values = {}};
-    if (is_norm(role) && architecture_.hf_norms_omit_one) tensor.add = 1.0f;
-    const bool rotated = role == TensorRole::kQuery || role == TensorRole::kKey;
-    if (rotated && architecture_.gguf_permutes_qk) {
+        .name = gguf_base + ".weight", .shape = source->shape, .sources = {source}, .values = {}};
+    if (kind == Kind::kNorm && architecture_.hf_norms_omit_one) tensor.add = 1.0f;
+    if (kind == Kind::kRotated && architecture_.gguf_permutes_qk) {
       const int64_t head_dim = config_.head_dim;
       tensor.source_row = [head_dim](int64_t row) { return row_in_halves(row, head_dim); };
     }
@@ -95,6 +147,12 @@ class TensorCollector {
     for (const TensorInfo& tensor : files_.tensors()) {
       if (used_.contains(tensor.name) || names_.may_ignore(tensor.name, config_.tied_head)) {
         continue;
+      }
+      if (tensor.name.ends_with(".bias")) {
+        return Error{ErrorCode::kUnsupported,
+                     fmt::format("tensor {}: biases of a folder are not written as GGUF yet; give "
+                                 "a GGUF file instead",
+                                 formats::printable(tensor.name))};
       }
       return Error{ErrorCode::kUnsupported,
                    fmt::format("tensor {} has no place in architecture {} as Quire knows it",
@@ -159,8 +217,8 @@ std::optional<GgufTensor> rope_divisors(const RopeConfig& rope) {
   if (rope.scaling != RopeScaling::kLlama3) return std::nullopt;
   RopeConfig plain = rope;
   plain.scaling = RopeScaling::kNone;
-  const Rope unscaled(plain);
-  const Rope scaled(rope);
+  const Rope unscaled(plain, 0);
+  const Rope scaled(rope, 0);
   GgufTensor tensor{.name = "rope_freqs.weight", .shape = {unscaled.half()}, .values = {}};
   for (size_t i = 0; i < scaled.frequencies().size(); ++i) {
     tensor.values.push_back(
@@ -175,9 +233,10 @@ bool near(double a, double b) {
 
 /// Whether two rotations turn every pair by the same angle, up to f32.
 bool same_rotation(const RopeConfig& a, const RopeConfig& b) {
-  const Rope left(a);
-  const Rope right(b);
-  return std::ranges::equal(left.frequencies(), right.frequencies(), near);
+  const Rope left(a, 0);
+  const Rope right(b, 0);
+  return near(a.magnitude, b.magnitude) &&
+         std::ranges::equal(left.frequencies(), right.frequencies(), near);
 }
 
 /// What the keys, read back, say otherwise than config.json; "" if nothing.
@@ -236,6 +295,7 @@ class HeaderFile final : public FileSystem {
 Result<GgufPlan> plan_from_folder(const formats::ModelFiles& files) {
   QUIRE_CHECK(files.gguf() == nullptr, "the files are a folder");
   QUIRE_TRY(const DescribedModel model, describe(files));
+  QUIRE_TRY_VOID(check_writable(model));
   GgufPlan plan;
   set_keys(model.config, files.path(), plan.writer);
   if (!model.config.ropes.empty()) set_rope(model.config, plan.writer);
