@@ -47,7 +47,7 @@ class BatchRun {
   Result<void> execute() {
     QUIRE_TRY_VOID(check_combination(options_));
     QUIRE_TRY_VOID(read_lines());
-    QUIRE_TRY(loaded_, load_model(env_, options_.model, options_.compute, "run", output_));
+    QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
     QUIRE_TRY_VOID(make_requests());
     QUIRE_TRY_VOID(create_engine());
     fit_outputs();

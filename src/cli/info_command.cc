@@ -36,6 +36,10 @@ std::string_view name(model::RopeScaling scaling) {
       return "linear";
     case model::RopeScaling::kLlama3:
       return "llama3";
+    case model::RopeScaling::kYarn:
+      return "yarn";
+    case model::RopeScaling::kLongRope:
+      return "longrope";
   }
   return "";
 }
@@ -61,8 +65,11 @@ Json rope_json(const model::ModelConfig& config, int32_t index) {
   if (rope.scaling == model::RopeScaling::kLlama3) {
     json.set("low_freq_factor", rope.low_freq_factor);
     json.set("high_freq_factor", rope.high_freq_factor);
+  }
+  if (rope.scaling != model::RopeScaling::kNone && rope.scaling != model::RopeScaling::kLinear) {
     json.set("original_context", rope.original_context);
   }
+  if (rope.magnitude != 1.0) json.set("magnitude", rope.magnitude);
   if (!rope.divisors.empty()) json.set("divisors", static_cast<int64_t>(rope.divisors.size()));
   json.set("layers", layers_with_rope(config, index));
   return json;

@@ -164,6 +164,15 @@ void declare(OptionParser& parser, ModelOptions& options, size_t most_models) {
               "FILE",
               "a Jinja template instead of the model's own",
               store(options.chat_template_file)});
+  if (most_models == 1) {
+    parser.add({{"--rope-scaling"},
+                "yarn:F|linear:F",
+                "stretch the model to F times its trained length, at some cost in quality",
+                [&options](std::string_view, std::string_view value) -> Result<void> {
+                  QUIRE_TRY(options.rope_stretch, model::parse_rope_stretch(value));
+                  return {};
+                }});
+  }
   parser.add(
       {{"-ngl", "--n-gpu-layers", "--gpu-layers"},
        "N",
@@ -195,10 +204,6 @@ void declare(OptionParser& parser, ComputeOptions& options) {
               [&options](std::string_view option, std::string_view value) {
                 return parse_activations(options, option, value);
               }});
-  parser.add({{"--rope-scaling"},
-              "KIND",
-              "",
-              refuse("windows beyond the trained length are not supported yet; lower --ctx")});
   parser.add({{"--profile"}, "", "", refuse("profiles are not supported yet; see 'quire bench'")});
 }
 

@@ -26,6 +26,7 @@ struct OutputOptions {
 struct ModelOptions {
   std::vector<std::string> models;  // positional or -m
   std::optional<std::string> chat_template_file;
+  std::optional<model::RopeStretch> rope_stretch;
 };
 
 struct ComputeOptions {

@@ -233,7 +233,12 @@ class Run {
     json.set("completion_tokens", completion);
     json.set("choices", std::move(choices));
     json.set("reuse", reuse_json(first.reuse, prompt_, loaded_.model->tokenizer()));
-    json.set("context", context_json(engine_->window(), prompt_tokens(), max_tokens_));
+    Json context = context_json(engine_->window(), prompt_tokens(), max_tokens_);
+    if (const auto& stretch = loaded_.model->rope_stretch()) {
+      context.set("rope_scaling", model::name(*stretch));
+      context.set("risk", "stretched beyond the trained length");
+    }
+    json.set("context", std::move(context));
     json.set("timings", timings_json(loaded_.load_ms, first));
     json.set("kv", kv_);
     json.set("memory", memory_);

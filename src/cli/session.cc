@@ -33,6 +33,7 @@ Result<LoadedModel> load_model(const Environment& env, const ModelOptions& optio
   QUIRE_TRY(const std::string path, only_model(env, options.models, command));
   engine::ModelOptions load;
   QUIRE_TRY(load.chat_template, read_chat_template(env, options));
+  load.rope_stretch = options.rope_stretch;
   load.progress = [&output](double share) {
     output.progress("loading the model", share);
     return !interrupted();
@@ -44,6 +45,12 @@ Result<LoadedModel> load_model(const Environment& env, const ModelOptions& optio
   output.clear_progress();
   output.detail(fmt::format("loaded {} ({} of weights) in {:.0f} ms", loaded.model->path(),
                             format_bytes(loaded.model->weights_bytes()), loaded.load_ms));
+  if (const auto& stretch = loaded.model->rope_stretch()) {
+    output.remark(
+        fmt::format("--rope-scaling {}: the context is stretched to {} tokens; answers "
+                    "may be worse than within the trained length",
+                    name(*stretch), loaded.model->config().context));
+  }
   return loaded;
 }
 

@@ -71,7 +71,9 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
        {"truncate_left", "truncate_right", "head_tail", "summarize", "retrieve", "auto"}) {
     refuse({"--overflow", policy}, "only reject is supported yet");
   }
-  refuse({"--rope-scaling", "yarn:2"}, "not supported yet");
+  for (const char* stretch : {"yarn", "yarn:1", "linear:x", "ntk:2", "yarn:1e9", "yarn:2x"}) {
+    refuse({"--rope-scaling", stretch}, "such as yarn:4");
+  }
   refuse({"--profile"}, "not supported yet");
   refuse({"--conversation", "x"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
