@@ -2,6 +2,7 @@
 
 #include "engine/kv_plan.h"
 #include "model/rope.h"
+#include "model/weights_digest.h"
 
 namespace quire::engine {
 namespace {
@@ -30,12 +31,41 @@ Digest rope_digest(const model::ModelConfig& config, int64_t window_tokens) {
   return builder.finish();
 }
 
+Digest weights_digest(const Model& model) {
+  DigestBuilder builder;
+  for (const Digest& part : {model.description(), model::digest(model.weights())}) {
+    builder.add_number(part.low);
+    builder.add_number(part.high);
+  }
+  return builder.finish();
+}
+
+/// Every angle of every position: two math libraries need not round all of them alike.
+Digest rope_table_digest(const model::ModelConfig& config, int64_t window_tokens) {
+  DigestBuilder builder;
+  for (const model::RopeConfig& rope_config : config.ropes) {
+    const model::Rope rope(rope_config, window_tokens);
+    const auto half = static_cast<size_t>(rope.half());
+    std::vector<float> cos(half), sin(half);
+    for (int32_t position = 0; position < config.context; ++position) {
+      rope.angles({&position, 1}, cos, sin);
+      builder.add(std::as_bytes(std::span(cos)));
+      builder.add(std::as_bytes(std::span(sin)));
+    }
+  }
+  return builder.finish();
+}
+
 }  // namespace
 
 kv::IdentityKey identity_key(const Model& model, const EngineOptions& options) {
   kv::IdentityKey key;
   key.layers = kv_layers(model.config(), options.cache.sliding);
-  key.rope = rope_digest(model.config(), options.context_tokens.value_or(model.config().context));
+  const int64_t window = options.context_tokens.value_or(model.config().context);
+  key.weights = kv::LazyDigest([&model] { return weights_digest(model); });
+  key.rope = rope_digest(model.config(), window);
+  key.rope_table =
+      kv::LazyDigest([&model, window] { return rope_table_digest(model.config(), window); });
   key.codecs = options.kv;
   key.activations = static_cast<int32_t>(options.activations);
   return key;

@@ -76,6 +76,26 @@ SamplingDefaults read_sampling(const Json& json) {
   return d;
 }
 
+/// What the model's files say of it. Names may change, and what tokens are called decides no
+/// number.
+Digest description_digest(const ModelFiles& files) {
+  DigestBuilder builder;
+  if (const formats::GgufMetadata* metadata = files.gguf()) {
+    for (const formats::GgufValue& value : metadata->values()) {
+      const bool is_architecture = value.key == "general.architecture";
+      if (value.key.starts_with("tokenizer.")) continue;
+      if (value.key.starts_with("general.") && !is_architecture) continue;
+      builder.add(value.key);
+      builder.add_number(value.type);
+      builder.add_number(value.element_type);
+      builder.add_number(static_cast<uint64_t>(value.payload.size()));
+      builder.add(value.payload);
+    }
+  }
+  if (files.config() != nullptr) builder.add(files.config()->dump());
+  return builder.finish();
+}
+
 }  // namespace
 
 Result<ModelText> load_model_text(const ModelFiles& files,
@@ -124,6 +144,7 @@ Result<std::unique_ptr<Model>> Model::load(FileSystem& file_system, const std::s
   loaded->path_ = files.path();
   loaded->config_ = std::move(described.config);
   loaded->weights_bytes_ = loaded->weights_.bytes();
+  loaded->description_ = description_digest(files);
   return loaded;
 }
 

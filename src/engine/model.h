@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/hash.h"
 #include "base/result.h"
 #include "context/chat_template.h"
 #include "context/tokenizer.h"
@@ -74,6 +75,8 @@ class Model {
   /// assistant's turn.
   bool is_end_of_generation(TokenId token) const;
   int64_t weights_bytes() const { return weights_bytes_; }
+  /// Of the files' metadata but for names and tokens: the numbers that the weights are used with.
+  Digest description() const { return description_; }
 
  private:
   Model() = default;
@@ -84,6 +87,7 @@ class Model {
   model::Weights weights_;
   ModelText text_;
   int64_t weights_bytes_ = 0;
+  Digest description_;
 };
 
 }  // namespace quire::engine
