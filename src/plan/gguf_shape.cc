@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "base/byte_size.h"
@@ -246,6 +247,19 @@ Result<Widths> read_widths(const HeaderKeys& keys) {
   return w;
 }
 
+/// A model that YaRN stretches knows the stretched length, which older files do not state.
+Result<int64_t> stretched_context(const GgufMetadata& metadata, const HeaderKeys& keys,
+                                  int64_t context) {
+  QUIRE_TRY(const auto type, metadata.get<std::string_view>(keys.full("rope.scaling.type")));
+  if (!type || *type != "yarn") return context;
+  QUIRE_TRY(const auto factor, metadata.get<double>(keys.full("rope.scaling.factor")));
+  QUIRE_TRY(const int64_t original,
+            keys.get("rope.scaling.original_context_length", kMaxTokens, 0));
+  const double stretched = static_cast<double>(original) * factor.value_or(0.0);
+  if (!(stretched < static_cast<double>(kMaxTokens))) return context;
+  return std::max<int64_t>(context, std::llround(stretched));
+}
+
 /// Window tokens of each layer; 0: global.
 Result<std::vector<int64_t>> read_gguf_windows(const HeaderKeys& keys, const GgufFamily& family,
                                                const Widths& w) {
@@ -403,7 +417,7 @@ Result<ModelShape> shape_of_gguf(const ModelFiles& files) {
   QUIRE_TRY(const Widths w, read_widths(keys));
   ModelShape shape;
   shape.family = std::string(architecture);
-  shape.context = w.context;
+  QUIRE_TRY(shape.context, stretched_context(metadata, keys, w.context));
   QUIRE_TRY(shape.layers, read_caches(files, keys, *family, w));
   for (const TensorInfo& tensor : files.tensors()) {
     if (!is_rotation_table(tensor.name)) add_weight(tensor, shape);

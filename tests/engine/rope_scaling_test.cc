@@ -1,6 +1,7 @@
 // Contexts beyond the trained length: what is pinned by the window, and what the user stretches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -63,7 +64,8 @@ TEST(LongRope, NeverLooksAtTheCurrentLength) {
 class EditedFolder {
  public:
   EditedFolder(const std::string& name, const std::string& from, const std::string& to)
-      : path_(fs::path(testing::TempDir()) / ("quire_edited_" + name)) {
+      : path_(fs::path(testing::TempDir()) /
+              ("quire_edited_" + name + std::to_string(::getpid()))) {
     fs::remove_all(path_);
     fs::copy(kTiny + name, path_);
     std::ostringstream text;

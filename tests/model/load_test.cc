@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -25,7 +27,8 @@ std::string read(const fs::path& path) {
 class EditedModel {
  public:
   explicit EditedModel(const std::string& name)
-      : folder_(fs::path(testing::TempDir()) / ("quire_" + name + std::to_string(counter_++))) {
+      : folder_(fs::path(testing::TempDir()) /
+                ("quire_" + name + std::to_string(::getpid()) + "_" + std::to_string(counter_++))) {
     fs::remove_all(folder_);
     fs::copy(fs::path(QUIRE_TEST_DATA "/tiny") / name, folder_);
   }

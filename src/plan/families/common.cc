@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/byte_size.h"
 
@@ -162,6 +163,23 @@ Result<void> read_heads(ConfigReader& config, const SizeDefaults& d, Sizes& s) {
   return {};
 }
 
+/// A model that YaRN stretches knows the stretched length, which some configurations do not state.
+Result<int64_t> stretched_context(const ConfigReader& config, int64_t context) {
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    QUIRE_TRY(const auto rope, config.inner(key));
+    if (!rope) continue;
+    QUIRE_TRY(const std::string type, rope->text({"rope_type", "type"}, ""));
+    if (type != "yarn") continue;
+    QUIRE_TRY(const double factor, rope->number({"factor"}, 1.0));
+    QUIRE_TRY(const int64_t original,
+              rope->get({"original_max_position_embeddings"}, kMaxTokens, 0));
+    const double stretched = static_cast<double>(original) * factor;
+    if (!(stretched < static_cast<double>(kMaxTokens))) continue;
+    context = std::max<int64_t>(context, std::llround(stretched));
+  }
+  return context;
+}
+
 }  // namespace
 
 Result<Sizes> read_sizes(ConfigReader& config, const SizeDefaults& d) {
@@ -194,6 +212,7 @@ Result<Sizes> read_sizes(ConfigReader& config, const SizeDefaults& d) {
     QUIRE_TRY(s.context, config.get(context, kMaxTokens, 0));
     if (s.context == 0) config.note("max_position_embeddings is missing: no trained length known");
   }
+  QUIRE_TRY(s.context, stretched_context(config, s.context));
   QUIRE_TRY(s.tied, config.flag_noted({"tie_word_embeddings"}, d.tied));
   return s;
 }

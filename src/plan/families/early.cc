@@ -162,6 +162,10 @@ Result<ModelShape> read_falcon(ConfigReader& config) {
   } else {
     s.kv_heads = multi_query ? 1 : s.heads;
   }
+  if (s.context == 0) {
+    config.note("Falcon names no trained length: its models were trained on 2,048 tokens");
+    s.context = 2048;
+  }
   QUIRE_TRY(const bool bias, config.flag({"bias"}, false));
   QUIRE_TRY(const bool parallel, config.flag({"parallel_attn"}, true));
   QUIRE_TRY(const int64_t norms,
