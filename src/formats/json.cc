@@ -137,6 +137,7 @@ std::string with_big_integers_as_doubles(std::string_view text) {
 }
 
 simdjson::error_code parse_with(dom::parser& parser, std::string_view text, dom::element& root) {
+  if (text.data() == nullptr) text = "";  // simdjson copies from where it is told, even nothing
   // The parser would allow nesting of 1024 by itself.
   if (const auto error = parser.allocate(std::max<size_t>(text.size(), 32), kMaxDepth)) {
     return error;
