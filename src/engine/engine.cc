@@ -73,9 +73,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
   kv::KvStoreOptions store{.budget_bytes = memory};
   store.prefix.budget_bytes = options.prefix_bytes.value_or(memory / 2);
   if (options.cache.offload_bytes) {
-    store.spill = kv::SpillOptions{.open_file = options.open_spill_file,
-                                   .max_bytes = spill_bytes,
-                                   .num_buffers = offload_buffers(geometry)};
+    store.spill = kv::SpillOptions{.open_file = options.open_spill_file, .max_bytes = spill_bytes};
   }
   if (options.cache.kind == CacheKind::kStatic) {
     store.static_reservation = kv::StaticReservation{
@@ -246,7 +244,9 @@ Result<void> Engine::step_cached(std::span<const StepItem> items, std::span<floa
   for (const StepItem& item : items) {
     runs.push_back({&item.sequence->cached_, item.tokens, item.logits});
   }
-  Result<void> ran = run_cached(runs, logits);
+  // A disk that takes no more refuses here, and every sequence stays as it was.
+  QUIRE_TRY_VOID(reserve(runs));
+  Result<void> ran = run_reserved(runs, logits);
   if (ran.ok() || ran.error().code != ErrorCode::kIo) return ran;
   // A page did not come back from the spill file. It holds nothing that cannot be computed again.
   for (const StepItem& item : items) QUIRE_TRY_VOID(recompute(*item.sequence));
@@ -297,10 +297,19 @@ Result<void> Engine::step_uncached(const StepItem& item, std::span<float> logits
 }
 
 Result<void> Engine::run_cached(std::span<const CachedRun> runs, std::span<float> logits) {
+  QUIRE_TRY_VOID(reserve(runs));
+  return run_reserved(runs, logits);
+}
+
+Result<void> Engine::reserve(std::span<const CachedRun> runs) {
   for (const CachedRun& run : runs) {
     // Nothing is committed before all have room, so a refusal leaves every sequence as it was.
     QUIRE_TRY_VOID(store_->reserve(*run.sequence, static_cast<int64_t>(run.tokens.size())));
   }
+  return {};
+}
+
+Result<void> Engine::run_reserved(std::span<const CachedRun> runs, std::span<float> logits) {
   const size_t num_groups = store_->geometry().groups().size();
   std::vector<kernels::PagedKvView> views;
   for (const CachedRun& run : runs) {

@@ -155,13 +155,17 @@ class Engine {
   Result<void> check_step(std::span<const StepItem> items) const;
   Result<void> step_cached(std::span<const StepItem> items, std::span<float> logits);
   Result<void> step_uncached(const StepItem& item, std::span<float> logits);
-  /// Runs one chunk on pages; commits. The sequence's token list is the caller's business.
+  /// One chunk on pages. The sequence's token list is the caller's business.
   struct CachedRun {
     const kv::KvSequence* sequence;
     std::span<const TokenId> tokens;
     StepItem::Logits logits;
   };
   Result<void> run_cached(std::span<const CachedRun> runs, std::span<float> logits);
+  /// Makes room for all runs, or for none.
+  Result<void> reserve(std::span<const CachedRun> runs);
+  /// Computes and commits what was reserved; nothing is committed if it fails.
+  Result<void> run_reserved(std::span<const CachedRun> runs, std::span<float> logits);
   Result<void> recompute(Sequence& sequence);
 
   const Model& model_;

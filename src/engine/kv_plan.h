@@ -33,13 +33,8 @@ struct OffloadRoom {
   int64_t spill_bytes = 0;
 };
 
-/// Buffers for reading back: two, so that one layer is read while another is computed, unless a group
-/// has so few layers that two would take what spilling gives.
-int32_t offload_buffers(const kv::KvGeometry& geometry);
-
 /// The longest context, at most `most`, of one offloaded sequence: what must be in memory at the
-/// worst moment fits there (the pages of a chunk, the last page, buffers for a layer of all
-/// others), and all its pages fit memory and spill file together.
+/// worst moment fits there (kv/spill_plan.h), and all its pages fit memory and spill file together.
 int64_t offloadable_tokens(const kv::KvGeometry& geometry, const OffloadRoom& room, int64_t most,
                            int64_t chunk_tokens);
 

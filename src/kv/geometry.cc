@@ -5,26 +5,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/byte_size.h"
 #include "base/check.h"
 #include "base/checked_math.h"
+#include "base/integer_math.h"
 
 namespace quire::kv {
 namespace {
 
 // With this, bytes of kMaxTokens tokens stay below 2^60.
 constexpr int64_t kMaxBytesPerToken = int64_t{256} << 20;
-
-int64_t divide_up(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
-
-std::string with_commas(int64_t value) {
-  std::string digits = std::to_string(value);
-  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<size_t>(i), 1, ',');
-  }
-  return digits;
-}
 
 /// Bytes of one layer's row pair, or nothing when a number is not positive or the product is
 /// absurd.
@@ -68,14 +58,14 @@ std::string formula_term(const LayerGroup& group) {
                         element_bytes(group.codecs.k), element_bytes(group.codecs.v))
           : fmt::format("{} layers x {} kv heads x ({} K + {} V) bytes a sealed page / {} tokens",
                         group.num_layers(), group.num_kv_heads,
-                        with_commas(shape.sealed_key_plane_bytes()),
-                        with_commas(shape.sealed_value_plane_bytes()), kPageTokens);
+                        format_count(shape.sealed_key_plane_bytes()),
+                        format_count(shape.sealed_value_plane_bytes()), kPageTokens);
   if (!group.is_window()) return row;
   if (group.sink_tokens == 0) {
-    return row + fmt::format(" x {} window tokens", with_commas(group.window_tokens));
+    return row + fmt::format(" x {} window tokens", format_count(group.window_tokens));
   }
-  return row + fmt::format(" x ({} window + {} sink) tokens", with_commas(group.window_tokens),
-                           with_commas(group.sink_tokens));
+  return row + fmt::format(" x ({} window + {} sink) tokens", format_count(group.window_tokens),
+                           format_count(group.sink_tokens));
 }
 
 /// The terms of all global or all window groups, joined and summed; empty without such a group.
@@ -87,7 +77,7 @@ std::string formula_sum(const std::vector<LayerGroup>& groups, bool windows, int
     terms += (terms.empty() ? "" : " + ") + formula_term(group);
   }
   if (terms.empty()) return terms;
-  return fmt::format("{} = {} {}", terms, with_commas(sum), unit);
+  return fmt::format("{} = {} {}", terms, format_count(sum), unit);
 }
 
 }  // namespace
@@ -102,7 +92,7 @@ int64_t LayerGroup::bytes_per_token() const {
 }
 
 int64_t LayerGroup::page_bytes() const {
-  return divide_up(row_bytes() * kPageTokens, kPageAlignment) * kPageAlignment;
+  return round_up(row_bytes() * kPageTokens, kPageAlignment);
 }
 
 int64_t LayerGroup::sealed_payload_bytes() const {
@@ -110,7 +100,7 @@ int64_t LayerGroup::sealed_payload_bytes() const {
 }
 
 int64_t LayerGroup::sealed_page_bytes() const {
-  return divide_up(sealed_payload_bytes(), kPageAlignment) * kPageAlignment;
+  return round_up(sealed_payload_bytes(), kPageAlignment);
 }
 
 kernels::KvGroupShape LayerGroup::shape() const {

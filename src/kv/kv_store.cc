@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace quire::kv {
 namespace {
@@ -21,11 +22,6 @@ bool reaches(const PageTable& table, int64_t length) {
 int64_t pages_end(const PageTable& table, int64_t length) {
   if (!reaches(table, length)) return length - length % kPageTokens;
   return table.end_position() + table.room();
-}
-
-/// Whether a sequence that fills this page gives it a sealed form.
-bool is_sealable(const PageTableEntry& entry) {
-  return entry.logical_base > 0 && entry.end == kPageTokens;
 }
 
 /// Grows the table over `end`, first in the last page and then in the fresh ones.
@@ -59,7 +55,7 @@ void add_sealed(PageTable& table, std::vector<PageRef> sealed) {
   size_t index = table.entries().size() - 1;
   while (!sealed.empty()) {
     const PageTableEntry& entry = table.entries()[index];
-    if (is_sealable(entry) && !entry.sealed) {
+    if (entry.is_sealable() && !entry.sealed) {
       table.set_sealed(index, std::move(sealed.back()));
       sealed.pop_back();
     }
@@ -73,7 +69,7 @@ void drop_read_open_pages(PageTable& table, int64_t length) {
   for (size_t i = entries.size(); i-- > 0;) {
     const PageTableEntry& entry = entries[i];
     if (entry.end_position() >= length) continue;
-    if (!is_sealable(entry)) continue;
+    if (!entry.is_sealable()) continue;
     if (!entry.page) return;  // those before it went earlier
     table.drop_open(i);
   }
@@ -277,7 +273,7 @@ void KvStore::commit(const KvSequence& seq, int64_t tokens) {
   sequence.reserved -= tokens;
   for (size_t g = 0; g < pools_.size(); ++g) {
     const LayerGroup& group = geometry_.groups()[g];
-    const int64_t behind_sinks = (group.sink_tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
+    const int64_t behind_sinks = round_up(group.sink_tokens, kPageTokens);
     sequence.tables[g].drop_between(behind_sinks, group.first_kept(sequence.length));
     if (!group.is_lossless()) drop_read_open_pages(sequence.tables[g], sequence.length);
   }
@@ -459,7 +455,7 @@ int64_t KvStore::counted_bytes(const Sequence& sequence, size_t g) const {
   int64_t bytes = 0;
   for (const PageTableEntry& entry : table.entries()) {
     const int64_t end = std::min(length, entry.end_position());
-    const bool is_sealed = is_sealable(entry) && entry.end_position() <= length;
+    const bool is_sealed = entry.is_sealable() && entry.end_position() <= length;
     if (is_sealed) bytes += group.sealed_payload_bytes();
     if (!is_sealed && end > entry.first_position()) {
       bytes += (end - entry.first_position()) * group.row_bytes();
@@ -477,7 +473,7 @@ std::vector<KvStore::GroupNeed> KvStore::needs(const Sequence& sequence, int64_t
     const bool writes_last =
         reaches(table, sequence.length) && table.room() > 0 && end > table.end_position();
     GroupNeed need{.copies_last = writes_last && table.last_is_shared(),
-                   .fresh_pages = (beyond + kPageTokens - 1) / kPageTokens};
+                   .fresh_pages = divide_up(beyond, kPageTokens)};
     if (pools_[g].sealed) {
       // Pages [first filled, end) become full; those filled before have their sealed form.
       const int64_t first = std::max<int64_t>(1, sequence.length / kPageTokens);

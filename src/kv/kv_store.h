@@ -70,8 +70,7 @@ struct StaticReservation {
 /// Let full pages wait in private files when memory is short, one file a layer group.
 struct SpillOptions {
   std::function<Result<std::unique_ptr<PrivateFile>>()> open_file;
-  int64_t max_bytes = 0;    // of pages, beyond the budget of memory
-  int32_t num_buffers = 2;  // 2: the next layer is read while one is computed; 1: less memory
+  int64_t max_bytes = 0;  // of pages, beyond the budget of memory
 };
 
 struct KvStoreOptions {
@@ -264,7 +263,6 @@ class KvStore {
   std::vector<GroupPools> pools_;  // one per group; outlive tree and sequences
   PrefixTree tree_;
   std::map<SeqId, Sequence> sequences_;
-  int32_t num_buffers_ = 0;              // of the reader; 0 without spilling
   Reservation staging_;                  // for them
   std::unique_ptr<SpillReader> reader_;  // null without spilling
   int64_t next_id_ = 0;

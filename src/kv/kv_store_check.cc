@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "kv/kv_store.h"
 
 namespace quire::kv {
@@ -62,7 +63,7 @@ std::optional<std::string> KvStore::find_pin_fault(const PagePool& pool, size_t 
   std::vector<int32_t> entries(static_cast<size_t>(pool.num_touched()), 0);
   for (const auto& [id, sequence] : sequences_) {
     for (const PageTableEntry& entry : sequence.tables[group].entries()) {
-      const PageRef& page = form == PageForm::kOpen ? entry.page : entry.sealed;
+      const PageRef& page = entry.form(form);
       if (page) ++entries.at(static_cast<size_t>(page.id().value));
     }
   }
@@ -88,7 +89,7 @@ std::optional<std::string> KvStore::find_table_fault(const Sequence& sequence, s
   const int64_t end = sequence.length + sequence.reserved;
   const int64_t needed = group.first_needed(sequence.length);
   const int64_t sinks = std::min<int64_t>(group.sink_tokens, sequence.length);
-  const int64_t sinks_end = (sinks + kPageTokens - 1) / kPageTokens * kPageTokens;
+  const int64_t sinks_end = round_up(sinks, kPageTokens);
   const bool is_broken = !table.empty() && table.tail_begin() != table.first_position();
   if (sinks > 0 && (table.empty() || table.first_position() != 0 ||
                     (is_broken && table.tail_begin() < sinks_end))) {
@@ -126,8 +127,7 @@ std::optional<std::string> KvStore::find_form_fault(const Sequence& sequence,
   if (is_writable && (!entry.page || entry.page.is_shared()))
     return "is writable and shared or sealed";
   if (is_writable && entry.sealed && entry.sealed.is_shared()) return "shares a seal to be written";
-  const bool is_full = entry.logical_base > 0 && entry.end == kPageTokens;
-  const bool wants_sealed = !group.is_lossless() && is_full;
+  const bool wants_sealed = !group.is_lossless() && entry.is_sealable();
   if (static_cast<bool>(entry.sealed) != wants_sealed) {
     return wants_sealed ? "lacks its sealed form" : "has a sealed form that nobody reads";
   }

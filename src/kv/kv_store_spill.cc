@@ -3,17 +3,16 @@
 
 #include "base/check.h"
 #include "kv/kv_store.h"
+#include "kv/spill_plan.h"
 
 namespace quire::kv {
 
 Result<void> KvStore::create_spills(const SpillOptions& options) {
-  num_buffers_ = options.num_buffers;
   std::vector<SpillReader::Group> groups;
   for (size_t g = 0; g < pools_.size(); ++g) {
     const LayerGroup& group = geometry_.groups()[g];
     SpillReader::Group& read = groups.emplace_back();
-    // Staging takes the memory of num_buffers layers: with no more than these, nothing is gained.
-    if (group.num_layers() <= num_buffers_) continue;
+    if (!gains_by_spilling(geometry_, group)) continue;
     const kernels::KvGroupShape shape = group.shape();
     const int64_t page = group.is_lossless() ? shape.page_bytes() : shape.sealed_page_bytes();
     PagePool& pool = pools_[g].full();
@@ -28,7 +27,7 @@ Result<void> KvStore::create_spills(const SpillOptions& options) {
   auto nothing = ledger_.reserve(0);
   QUIRE_CHECK(nothing.has_value(), "zero bytes are always granted");
   staging_ = std::move(*nothing);
-  reader_ = std::make_unique<SpillReader>(geometry_, std::move(groups), num_buffers_);
+  reader_ = std::make_unique<SpillReader>(geometry_, std::move(groups));
   return {};
 }
 
@@ -40,7 +39,7 @@ int64_t KvStore::staging_bytes() const {
     if (spill == nullptr) continue;
     most = std::max(most, pools.full().num_spilled() * spill->shape().layer_bytes);
   }
-  return most * num_buffers_;
+  return most * spill_buffers(geometry_);
 }
 
 /// Spills the first full page that is still in memory; whether there was one. The last page of a
@@ -54,7 +53,7 @@ Result<bool> KvStore::spill_one() {
       const auto entries = table.entries();
       for (size_t i = 0; i + 1 < entries.size(); ++i) {
         const PageTableEntry& entry = entries[i];
-        const PageRef& page = pools_[g].full_form() == PageForm::kOpen ? entry.page : entry.sealed;
+        const PageRef& page = entry.form(pools_[g].full_form());
         const bool is_done = entry.end == kPageTokens && entry.end_position() <= sequence.length;
         if (!is_done || !page || page.is_spilled()) continue;
         if (page.is_shared() && is_partial_elsewhere(page.id(), g)) continue;
@@ -81,10 +80,9 @@ bool KvStore::is_partial_elsewhere(PageId page, size_t group) const {
 
 /// Tables whose page just left memory build their spans anew.
 void KvStore::forget_spans(PageId page, size_t group) {
-  const bool is_open = pools_[group].full_form() == PageForm::kOpen;
   for (auto& [id, sequence] : sequences_) {
     for (const PageTableEntry& entry : sequence.tables[group].entries()) {
-      const PageRef& ref = is_open ? entry.page : entry.sealed;
+      const PageRef& ref = entry.form(pools_[group].full_form());
       if (!ref || ref.id() != page) continue;
       sequence.tables[group].forget_spans();
       break;

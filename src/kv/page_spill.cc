@@ -16,19 +16,19 @@ uint64_t PageSpill::offset(int32_t layer, PageId page) const {
   return static_cast<uint64_t>((layer * shape_.max_pages + page.value) * shape_.layer_bytes);
 }
 
-uint64_t& PageSpill::checksum(PageId page, int32_t layer) {
-  return checksums_[static_cast<size_t>(page.value) * static_cast<size_t>(shape_.num_layers) +
-                    static_cast<size_t>(layer)];
+size_t PageSpill::checksum_index(PageId page, int32_t layer) const {
+  return static_cast<size_t>(page.value) * static_cast<size_t>(shape_.num_layers) +
+         static_cast<size_t>(layer);
 }
 
 Result<void> PageSpill::write(PageId page, std::span<const std::byte> bytes) {
-  const auto needed = static_cast<size_t>(page.value + 1) * static_cast<size_t>(shape_.num_layers);
+  const size_t needed = checksum_index(PageId{page.value + 1}, 0);
   if (checksums_.size() < needed) checksums_.resize(needed);
   const auto layer_bytes = static_cast<size_t>(shape_.layer_bytes);
   for (int32_t layer = 0; layer < shape_.num_layers; ++layer) {
     const auto part = bytes.subspan(static_cast<size_t>(layer) * layer_bytes, layer_bytes);
     QUIRE_TRY_VOID(file_->write(offset(layer, page), part));
-    checksum(page, layer) = hash64(part, static_cast<uint64_t>(page.value));
+    checksums_[checksum_index(page, layer)] = hash64(part, static_cast<uint64_t>(page.value));
   }
   return {};
 }
@@ -49,7 +49,7 @@ Result<void> PageSpill::read_layer(std::span<const PageId> pages, int32_t layer,
   }
   for (size_t i = 0; i < pages.size(); ++i) {
     const auto part = out.subspan(i * layer_bytes, layer_bytes);
-    const uint64_t expected = const_cast<PageSpill*>(this)->checksum(pages[i], layer);
+    const uint64_t expected = checksums_[checksum_index(pages[i], layer)];
     if (hash64(part, static_cast<uint64_t>(pages[i].value)) == expected) continue;
     return Error{
         ErrorCode::kIo,

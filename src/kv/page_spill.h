@@ -42,7 +42,7 @@ class PageSpill {
 
  private:
   [[nodiscard]] uint64_t offset(int32_t layer, PageId page) const;
-  [[nodiscard]] uint64_t& checksum(PageId page, int32_t layer);
+  [[nodiscard]] size_t checksum_index(PageId page, int32_t layer) const;
 
   const Shape shape_;
   const std::unique_ptr<PrivateFile> file_;

@@ -74,8 +74,7 @@ void PageTable::replace_last(PageRef copy) {
 
 void PageTable::replace_page(size_t index, PageForm form, PageRef page) {
   QUIRE_CHECK(static_cast<bool>(page), "an entry pins a page");
-  PageTableEntry& entry = entries_.at(index);
-  (form == PageForm::kOpen ? entry.page : entry.sealed) = std::move(page);
+  entries_.at(index).form(form) = std::move(page);
   spans_stale_ = true;
 }
 

@@ -33,6 +33,12 @@ struct PageTableEntry {
   int16_t begin = 0;         // slots [begin, end) belong to the sequence
   int16_t end = 0;
 
+  [[nodiscard]] PageRef& form(PageForm form) { return form == PageForm::kOpen ? page : sealed; }
+  [[nodiscard]] const PageRef& form(PageForm form) const {
+    return form == PageForm::kOpen ? page : sealed;
+  }
+  /// With a lossy codec such a page has a sealed form: full, and not at position 0.
+  [[nodiscard]] bool is_sealable() const { return logical_base > 0 && end == kernels::kPageSlots; }
   [[nodiscard]] int64_t first_position() const { return int64_t{logical_base} + begin; }
   [[nodiscard]] int64_t end_position() const { return int64_t{logical_base} + end; }
 };

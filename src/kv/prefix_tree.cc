@@ -105,8 +105,7 @@ std::vector<PageTable> PrefixTree::share(const PrefixMatch& match) const {
       const int64_t end = std::min(kPageTokens, match.tokens - node->begin);
       PageTableEntry entry{
           .stored_base = base, .logical_base = base, .begin = 0, .end = static_cast<int16_t>(end)};
-      const bool is_open = form_of(*node, g) == PageForm::kOpen;
-      (is_open ? entry.page : entry.sealed) = node->pages[g].page.share();
+      entry.form(form_of(*node, g)) = node->pages[g].page.share();
       tables[g].append_behind_break(std::move(entry));
     }
   }
@@ -169,7 +168,7 @@ void PrefixTree::add_page(PrefixNode& node, size_t group, PageTable& table, int6
   const PageTableEntry& entry = table.entries()[*index];
   PrefixPage& mine = node.pages[group];
   const PageForm form = form_of(node, group);
-  const PageRef& theirs = form == PageForm::kOpen ? entry.page : entry.sealed;
+  const PageRef& theirs = entry.form(form);
   if (!theirs) return;
   if (mine.end < tokens) {
     set_page(node, group, theirs.share(), tokens);

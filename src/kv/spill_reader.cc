@@ -3,27 +3,22 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kv/spill_plan.h"
 
 namespace quire::kv {
 namespace {
 
-/// The form of an entry's page that may be spilled.
-const PageRef& spillable(const PageTableEntry& entry, PageForm form) {
-  return form == PageForm::kOpen ? entry.page : entry.sealed;
-}
-
 bool is_spilled(const PageTableEntry& entry, PageForm form) {
-  const PageRef& page = spillable(entry, form);
+  const PageRef& page = entry.form(form);
   return page && page.is_spilled();
 }
 
 }  // namespace
 
-SpillReader::SpillReader(const KvGeometry& geometry, std::vector<Group> groups, int32_t num_buffers)
-    : geometry_(geometry), groups_(std::move(groups)) {
-  QUIRE_CHECK(num_buffers == 1 || num_buffers == 2, "one layer at hand, and maybe one ahead");
-  buffers_.resize(static_cast<size_t>(num_buffers));
-}
+SpillReader::SpillReader(const KvGeometry& geometry, std::vector<Group> groups)
+    : geometry_(geometry),
+      groups_(std::move(groups)),
+      buffers_(static_cast<size_t>(spill_buffers(geometry))) {}
 
 SpillReader::~SpillReader() {
   finish();
@@ -42,7 +37,7 @@ SpillReader::Plan SpillReader::plan_group(
   const PageForm form = groups_[group].form;
   for (const auto& tables : sequences) {
     for (const PageTableEntry& entry : tables[group].entries()) {
-      if (is_spilled(entry, form)) plan.pages.push_back(spillable(entry, form).id());
+      if (is_spilled(entry, form)) plan.pages.push_back(entry.form(form).id());
     }
   }
   const auto by_value = [](PageId a, PageId b) { return a.value < b.value; };
@@ -55,7 +50,7 @@ SpillReader::Plan SpillReader::plan_group(
     for (const PageTableEntry& entry : tables[group].entries()) {
       const auto found = is_spilled(entry, form)
                              ? std::lower_bound(plan.pages.begin(), plan.pages.end(),
-                                                spillable(entry, form).id(), by_value)
+                                                entry.form(form).id(), by_value)
                              : plan.pages.end();
       slots.push_back(found == plan.pages.end() ? -1
                                                 : static_cast<int32_t>(found - plan.pages.begin()));

@@ -1,8 +1,9 @@
 // spill_reader.h: reads the spilled pages of a batch, one layer ahead of the computation.
 //
 // Two staging buffers take turns: while attention reads one layer, a thread fills the other with
-// the next. With a budget for one buffer only, layers are read when they are entered. Thread rule:
-// one thread uses it; its own thread touches nothing but the buffer it fills.
+// the next. A model too shallow for two has one, and reads a layer when it is entered
+// (spill_plan.h). Thread rule: one thread uses it; its own thread touches nothing but the buffer it
+// fills.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -29,7 +30,7 @@ class SpillReader final : public kernels::LayerStream {
     PageForm form = PageForm::kOpen;  // which form is spilled
   };
   /// Both must outlive it; `groups` has one entry a group.
-  SpillReader(const KvGeometry& geometry, std::vector<Group> groups, int32_t num_buffers);
+  SpillReader(const KvGeometry& geometry, std::vector<Group> groups);
   SpillReader(const SpillReader&) = delete;
   SpillReader& operator=(const SpillReader&) = delete;
   ~SpillReader() override;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
-#include "base/checked_math.h"
+#include "base/integer_math.h"
 
 namespace quire::plan {
 namespace {
@@ -14,14 +14,6 @@ using kv::kPageTokens;
 
 // As in kv/geometry.cc: bytes of the longest sequence stay far below 2^63.
 constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
-
-int64_t divide_up(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
-
-int64_t align_page(int64_t bytes) {
-  return divide_up(bytes, kv::kPageAlignment) * kv::kPageAlignment;
-}
 
 }  // namespace
 
@@ -62,11 +54,11 @@ int64_t CacheGroup::bytes_per_token() const {
 }
 
 int64_t CacheGroup::page_bytes() const {
-  return align_page(payload().open);
+  return round_up(payload().open, kv::kPageAlignment);
 }
 
 int64_t CacheGroup::sealed_page_bytes() const {
-  return align_page(payload().sealed);
+  return round_up(payload().sealed, kv::kPageAlignment);
 }
 
 int64_t CacheGroup::fixed_bytes() const {

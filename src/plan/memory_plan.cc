@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
+#include "base/integer_math.h"
 #include "kernels/activations.h"
 #include "kernels/kernel_set.h"
 
@@ -44,7 +45,7 @@ int64_t activations(int64_t rows, int64_t cols) {
 /// doubles what it needs.
 int64_t partial_bytes(const ActivationWidths& w, const PlanRequest& request) {
   if (request.threads == 1 || w.heads == 0) return 0;
-  const int64_t splits = (request.context + kernels::kSplitTokens - 1) / kernels::kSplitTokens;
+  const int64_t splits = divide_up(request.context, kernels::kSplitTokens);
   if (splits < 2) return 0;
   const int64_t floats = kernels::attention_partial_floats(static_cast<int32_t>(w.head_dim));
   // More rows than two a sequence, or enough sequences for all threads, are never split.
@@ -106,22 +107,6 @@ void plan_cache(const ModelShape& shape, const PlanRequest& request, MemoryPlan&
   if (strategy.resident_bytes) plan.spilled = std::max<int64_t>(held - *strategy.resident_bytes, 0);
 }
 
-/// The largest n in [0, most] for which fits(n), if fits() once false stays false.
-template <class Fits>
-int64_t largest(int64_t most, Fits fits) {
-  int64_t low = 0;
-  int64_t high = most;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (fits(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
-
 MemoryPlan plan_with(const ModelShape& shape, const PlanRequest& request, WeightBytes weights) {
   MemoryPlan plan{.weights = weights.loaded, .weights_file = weights.file};
   plan_cache(shape, request, plan);
@@ -168,7 +153,7 @@ MemoryPlan plan_memory(const ModelShape& shape, const PlanRequest& request) {
 int64_t max_context(const ModelShape& shape, const PlanRequest& request) {
   const int64_t most = shape.context > 0 ? shape.context : kv::kMaxTokens;
   const WeightBytes weights = weight_bytes(shape, request.weights);
-  return largest(most, [&](int64_t tokens) {
+  return largest_that_fits(most, [&](int64_t tokens) {
     PlanRequest longer = request;
     longer.context = tokens;
     longer.mean_context = std::nullopt;
@@ -179,7 +164,7 @@ int64_t max_context(const ModelShape& shape, const PlanRequest& request) {
 
 int64_t max_sequences(const ModelShape& shape, const PlanRequest& request) {
   const WeightBytes weights = weight_bytes(shape, request.weights);
-  return largest(kMaxSequences / request.beams, [&](int64_t sequences) {
+  return largest_that_fits(kMaxSequences / request.beams, [&](int64_t sequences) {
     PlanRequest more = request;
     more.sequences = sequences;
     return plan_with(shape, more, weights).total <= request.memory;

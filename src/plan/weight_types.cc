@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "kernels/panel_layout.h"
 #include "kernels/weight_matrix.h"
 
@@ -227,10 +228,6 @@ const StoredType& fitting_type(std::string_view wanted, int64_t cols) {
   const auto fallback = std::ranges::find(kFallbacks, wanted, &Fallback::from);
   type = &type_named(fallback != kFallbacks.end() ? fallback->to : "iq4_nl");
   return cols % type->block_elements == 0 ? *type : type_named("f16");
-}
-
-int64_t divide_up(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
 }
 
 WeightBytes stored_bytes(const StoredType& type, int64_t rows, int64_t cols) {
