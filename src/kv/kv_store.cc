@@ -211,6 +211,7 @@ void KvStore::publish(const IdentityKey& key, const KvSequence& seq,
 
 void KvStore::forget_prefixes() {
   tree_.evict_until([] { return false; });
+  shrink_staging();
 }
 
 ReservePlan KvStore::plan_reserve(const KvSequence& seq, int64_t tokens) const {
@@ -295,7 +296,7 @@ Result<void> KvStore::truncate(const KvSequence& seq, int64_t length) {
 
 /// The plan once the prefix tree and then full pages have given way as far as they need to.
 Result<ReservePlan> KvStore::make_room(const KvSequence& seq, int64_t tokens) {
-  if (reader_) QUIRE_CHECK(staging_.resize(staging_bytes()), "buffers only shrink here");
+  shrink_staging();
   ReservePlan plan = plan_reserve(seq, tokens);
   if (!plan.fits) {
     tree_.evict_until([&] { return (plan = plan_reserve(seq, tokens)).fits; });
@@ -428,6 +429,7 @@ void KvStore::release(SeqId id) {
   bytes_used_.fetch_sub(found->second.used_bytes, std::memory_order_relaxed);
   num_sequences_.fetch_sub(1, std::memory_order_relaxed);
   sequences_.erase(found);
+  shrink_staging();
 }
 
 void KvStore::end_reservation(Sequence& sequence) {

@@ -237,6 +237,7 @@ class KvStore {
   [[nodiscard]] bool is_partial_elsewhere(PageId page, size_t group) const;
   void forget_spans(PageId page, size_t group);
   [[nodiscard]] int64_t staging_bytes() const;
+  void shrink_staging();
   [[nodiscard]] Sequence& find(const KvSequence& seq);
   [[nodiscard]] const Sequence& find(const KvSequence& seq) const;
   [[nodiscard]] KvSequence adopt(Sequence sequence);

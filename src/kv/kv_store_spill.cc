@@ -42,6 +42,14 @@ int64_t KvStore::staging_bytes() const {
   return most * spill_buffers(geometry_);
 }
 
+/// Gives back what the buffers held for pages that are no longer spilled.
+void KvStore::shrink_staging() {
+  if (!reader_) return;
+  const int64_t bytes = staging_bytes();
+  QUIRE_CHECK(staging_.resize(bytes), "buffers only shrink here");
+  reader_->shrink_buffers(bytes / spill_buffers(geometry_));
+}
+
 /// Spills the first full page that is still in memory; whether there was one. The last page of a
 /// sequence stays, so that its last token can be run again.
 Result<bool> KvStore::spill_one() {

@@ -70,8 +70,7 @@ Result<void> SpillReader::start(std::span<const std::span<const PageTable>> sequ
         most, static_cast<int64_t>(plans_[g].pages.size()) * groups_[g].spill->shape().layer_bytes);
   }
   for (HugeBuffer& buffer : buffers_) {
-    const auto size = static_cast<int64_t>(buffer.size());
-    if (size >= most && size <= 2 * most) continue;
+    if (static_cast<int64_t>(buffer.size()) >= most) continue;
     QUIRE_TRY(buffer, HugeBuffer::allocate(static_cast<size_t>(most)));
   }
   views_.resize(sequences.size());
@@ -85,6 +84,13 @@ void SpillReader::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
   outcome_.reset();
+}
+
+void SpillReader::shrink_buffers(int64_t bytes) {
+  finish();
+  for (HugeBuffer& buffer : buffers_) {
+    if (static_cast<int64_t>(buffer.size()) > bytes) buffer = HugeBuffer();
+  }
 }
 
 Result<void> SpillReader::enter(int32_t layer) {

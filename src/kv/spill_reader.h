@@ -40,6 +40,9 @@ class SpillReader final : public kernels::LayerStream {
   [[nodiscard]] Result<void> start(std::span<const std::span<const PageTable>> sequences);
   /// Ends the pass; waits for a read that is under way.
   void finish();
+  /// Frees buffers of more than `bytes`: what they were needed for is no longer spilled. Ends the
+  /// pass.
+  void shrink_buffers(int64_t bytes);
 
   Result<void> enter(int32_t layer) override;
   const kernels::PagedKvView& view(int32_t sequence) const override;
