@@ -119,10 +119,14 @@ class TensorWriter {
     const int64_t rows_each =
         elements(tensor) / tensor.shape.back() / static_cast<int64_t>(tensor.sources.size());
     const TensorInfo& source = *tensor.sources[static_cast<size_t>(r / rows_each)];
+    const bool is_vector = tensor.shape.size() == 1;
     const int64_t within = r % rows_each;
-    const auto from = static_cast<size_t>(tensor.source_row ? tensor.source_row(within) : within);
+    const auto from =
+        static_cast<size_t>(tensor.source_row && !is_vector ? tensor.source_row(within) : within);
     if (tensor.transposed) {
       read_column(source, from, row);
+    } else if (tensor.source_row && is_vector) {
+      read_elements(source, tensor.source_row, row);
     } else {
       const auto bytes = *stored_bytes(*source.type, row.size());
       const auto stored = source.bytes.subspan(from * bytes, bytes);
@@ -143,6 +147,16 @@ class TensorWriter {
     for (size_t i = 0; i < column.size(); ++i) {
       kernels::decode_row(*source.type, source.bytes.subspan((i * cols + index) * bytes, bytes),
                           column.subspan(i, 1));
+    }
+  }
+
+  /// Of a bias, in the order of the rows that it is added to.
+  static void read_elements(const TensorInfo& source, const std::function<int64_t(int64_t)>& order,
+                            std::span<float> row) {
+    std::vector<float> stored(row.size());
+    kernels::decode_row(*source.type, source.bytes, stored);
+    for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = stored[static_cast<size_t>(order(static_cast<int64_t>(i)))];
     }
   }
 

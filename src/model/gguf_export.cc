@@ -1,4 +1,4 @@
-// gguf_export.cc: the plan of a GGUF file from a Hugging Face folder.
+// gguf_export.cc: the keys of a GGUF file from a Hugging Face folder, and their proof.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,256 +6,210 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string_view>
 
 #include "base/check.h"
 #include "base/file_system.h"
 #include "formats/printable.h"
 #include "model/architecture.h"
+#include "model/gguf_keys.h"
 #include "model/gguf_plan.h"
+#include "model/gguf_tensors.h"
 #include "model/rope.h"
-#include "model/tensor_names.h"
 
 namespace quire::model {
 namespace {
 
 using formats::GgufWriter;
-using formats::TensorInfo;
-
-bool is_norm(TensorRole role) {
-  switch (role) {
-    case TensorRole::kAttentionNorm:
-    case TensorRole::kQueryNorm:
-    case TensorRole::kKeyNorm:
-    case TensorRole::kPostAttentionNorm:
-    case TensorRole::kFfnNorm:
-    case TensorRole::kPostFfnNorm:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// The parts of a layer that are written; a layer's other roles belong to models refused below.
-bool is_written(TensorRole role) {
-  switch (role) {
-    case TensorRole::kQueryKeyValue:
-    case TensorRole::kGateUp:
-    case TensorRole::kRouter:
-    case TensorRole::kExpertGate:
-    case TensorRole::kExpertUp:
-    case TensorRole::kExpertDown:
-    case TensorRole::kSharedGate:
-    case TensorRole::kSharedUp:
-    case TensorRole::kSharedDown:
-    case TensorRole::kSharedSwitch:
-      return false;
-    default:
-      return true;
-  }
-}
-
-/// What the keys below cannot say is refused: the file would describe another model.
-Result<void> check_writable(const DescribedModel& model) {
-  const ModelConfig& c = model.config;
-  const auto fused = [](const TensorName& name) {
-    return name.role == TensorRole::kQueryKeyValue || name.role == TensorRole::kGateUp;
-  };
-  const auto beyond_keys = [](const RopeConfig& rope) {
-    return rope.scaling == RopeScaling::kYarn || rope.scaling == RopeScaling::kLongRope;
-  };
-  const bool usual = c.norm == NormKind::kRms && is_gated(c.activation) && c.pre_norms &&
-                     c.residual == Residual::kSequential && c.experts.count == 0 &&
-                     c.residual_scale == 1.0f && c.logit_scale == 1.0f &&
-                     c.attention_soft_cap == 0.0f && c.logit_soft_cap == 0.0f;
-  if (usual && std::ranges::none_of(model.architecture->layer_tensors, fused) &&
-      std::ranges::none_of(c.ropes, beyond_keys)) {
-    return {};
-  }
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("a folder of this kind of {} is not written as GGUF yet; give a GGUF "
-                           "file instead",
-                           model.architecture->name)};
-}
-
-/// Of GGUF's interleaved row r, the row in halves: pairs (i, i + half) lie side by side in GGUF.
-int64_t row_in_halves(int64_t row, int64_t head_dim) {
-  const int64_t within = row % head_dim;
-  return row - within + within % 2 * (head_dim / 2) + within / 2;
-}
-
-/// Collects the tensors under their GGUF names.
-class TensorCollector {
- public:
-  TensorCollector(const formats::ModelFiles& files, const DescribedModel& model)
-      : files_(files),
-        config_(model.config),
-        architecture_(*model.architecture),
-        names_(files, *model.architecture) {}
-
-  Result<std::vector<GgufTensor>> collect() {
-    QUIRE_TRY_VOID(add(names_.embedding(), "token_embd", Kind::kMatrix));
-    QUIRE_TRY_VOID(add(names_.output_norm(), "output_norm", Kind::kNorm));
-    if (!config_.tied_head) QUIRE_TRY_VOID(add(names_.head(), "output", Kind::kMatrix));
-    for (int32_t i = 0; i < config_.num_layers; ++i) {
-      for (const TensorName& name : architecture_.layer_tensors) {
-        if (!is_written(name.role) || is_absent(name.role)) continue;
-        QUIRE_TRY_VOID(add(names_.in_layer(name, i), fmt::format("blk.{}.{}", i, name.gguf),
-                           kind_of(name.role)));
-      }
-    }
-    QUIRE_TRY_VOID(refuse_strangers());
-    return std::move(tensors_);
-  }
-
- private:
-  enum class Kind : uint8_t { kMatrix, kRotated, kNorm };
-  static Kind kind_of(TensorRole role) {
-    if (is_norm(role)) return Kind::kNorm;
-    const bool rotated = role == TensorRole::kQuery || role == TensorRole::kKey;
-    return rotated ? Kind::kRotated : Kind::kMatrix;
-  }
-  /// One list of tensors may serve several families, not all of which norm q and k.
-  bool is_absent(TensorRole role) const {
-    const bool norms_qk = role == TensorRole::kQueryNorm || role == TensorRole::kKeyNorm;
-    return norms_qk && config_.qk_norm == QkNorm::kNone;
-  }
-
-  Result<void> add(const std::string& base, const std::string& gguf_base, Kind kind) {
-    const std::string name = base + ".weight";
-    const TensorInfo* source = files_.find(name);
-    if (source == nullptr) {
-      return Error{ErrorCode::kBadFile,
-                   fmt::format("tensor {} is missing from {}", name, files_.path())};
-    }
-    GgufTensor tensor{
-        .name = gguf_base + ".weight", .shape = source->shape, .sources = {source}, .values = {}};
-    if (kind == Kind::kNorm && architecture_.hf_norms_omit_one) tensor.add = 1.0f;
-    if (kind == Kind::kRotated && architecture_.gguf_permutes_qk) {
-      const int64_t head_dim = config_.head_dim;
-      tensor.source_row = [head_dim](int64_t row) { return row_in_halves(row, head_dim); };
-    }
-    used_.insert(source->name);
-    tensors_.push_back(std::move(tensor));
-    return {};
-  }
-
-  /// What has no name in GGUF would be lost.
-  Result<void> refuse_strangers() const {
-    for (const TensorInfo& tensor : files_.tensors()) {
-      if (used_.contains(tensor.name) || names_.may_ignore(tensor.name, config_.tied_head)) {
-        continue;
-      }
-      if (tensor.name.ends_with(".bias")) {
-        return Error{ErrorCode::kUnsupported,
-                     fmt::format("tensor {}: biases of a folder are not written as GGUF yet; give "
-                                 "a GGUF file instead",
-                                 formats::printable(tensor.name))};
-      }
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("tensor {} has no place in architecture {} as Quire knows it",
-                               formats::printable(tensor.name), architecture_.name)};
-    }
-    return {};
-  }
-
-  const formats::ModelFiles& files_;
-  const ModelConfig& config_;
-  const Architecture& architecture_;
-  const TensorNames names_;
-  std::set<std::string_view> used_;
-  std::vector<GgufTensor> tensors_;
-};
 
 uint32_t u32(int64_t value) {
   return static_cast<uint32_t>(value);
 }
 
-void set_keys(const ModelConfig& c, const std::string& folder, GgufWriter& writer) {
-  const auto key = [&](std::string_view rest) {
-    return fmt::format("{}.{}", c.architecture, rest);
-  };
-  const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
-  const std::filesystem::path name =
-      path.has_filename() ? path.filename() : path.parent_path().filename();
-  writer.set_string("general.architecture", c.architecture);
-  writer.set_string("general.type", "model");
-  writer.set_string("general.name", formats::printable(name.string()));
-  writer.set_u32(key("vocab_size"), u32(c.vocab));
-  writer.set_u32(key("context_length"), u32(c.context));
-  writer.set_u32(key("embedding_length"), u32(c.hidden));
-  writer.set_u32(key("block_count"), u32(c.num_layers));
-  writer.set_u32(key("feed_forward_length"), u32(c.ffn));
-  writer.set_u32(key("attention.head_count"), u32(c.num_heads));
-  writer.set_u32(key("attention.head_count_kv"), u32(c.num_kv_heads));
-  writer.set_u32(key("attention.key_length"), u32(c.head_dim));
-  writer.set_u32(key("attention.value_length"), u32(c.head_dim));
-  writer.set_f32(key("attention.layer_norm_rms_epsilon"), c.norm_eps);
-  const auto window = std::ranges::max_element(c.layers, {}, &LayerConfig::window_tokens);
-  if (window != c.layers.end() && window->window_tokens > 0) {
-    writer.set_u32(key("attention.sliding_window"), u32(window->window_tokens));
+/// The keys of one architecture, as ggml's docs/gguf.md and llama.cpp's gguf-py name them.
+class KeyWriter {
+ public:
+  KeyWriter(const ModelConfig& config, GgufWriter& writer) : c_(config), writer_(writer) {}
+
+  void set_all(const std::string& folder) {
+    set_general(folder);
+    set_sizes();
+    set_scales();
+    set_experts();
+    if (!c_.ropes.empty()) set_rope(c_.ropes.front());
   }
+
+ private:
+  std::string key(std::string_view rest) const {
+    return fmt::format("{}.{}", c_.architecture, rest);
+  }
+  void number(std::string_view rest, int64_t value) { writer_.set_u32(key(rest), u32(value)); }
+  void real(std::string_view rest, double value) {
+    writer_.set_f32(key(rest), static_cast<float>(value));
+  }
+
+  void set_general(const std::string& folder) {
+    const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+    const std::filesystem::path name =
+        path.has_filename() ? path.filename() : path.parent_path().filename();
+    writer_.set_string("general.architecture", c_.architecture);
+    writer_.set_string("general.type", "model");
+    writer_.set_string("general.name", formats::printable(name.string()));
+  }
+
+  void set_sizes() {
+    number("vocab_size", c_.vocab);
+    number("context_length", c_.context);
+    number("embedding_length", c_.hidden);
+    number("block_count", c_.num_layers);
+    number("feed_forward_length", c_.ffn);
+    number("attention.head_count", c_.num_heads);
+    number("attention.head_count_kv", c_.num_kv_heads);
+    number("attention.key_length", c_.head_dim);
+    number("attention.value_length", c_.head_dim);
+    real(c_.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
+                                   : "attention.layer_norm_epsilon",
+         c_.norm_eps);
+    const auto window = std::ranges::max_element(c_.layers, {}, &LayerConfig::window_tokens);
+    if (window != c_.layers.end() && window->window_tokens > 0) {
+      number("attention.sliding_window", window->window_tokens);
+    }
+  }
+
+  void set_scales() {
+    if (c_.attention_soft_cap != 0) real("attn_logit_softcapping", c_.attention_soft_cap);
+    if (c_.logit_soft_cap != 0) real("final_logit_softcapping", c_.logit_soft_cap);
+    if (c_.architecture != "granite") return;  // in the others they follow from the architecture
+    real("embedding_scale", c_.embedding_scale);
+    real("attention.scale", c_.attention_scale);
+    real("residual_scale", c_.residual_scale);
+    real("logit_scale", 1.0 / double{c_.logit_scale});
+  }
+
+  void set_experts() {
+    const ExpertConfig& e = c_.experts;
+    if (e.count == 0) return;
+    number("expert_count", e.count);
+    number("expert_used_count", e.per_token);
+    number("expert_feed_forward_length", e.ffn);
+    if (e.shared_ffn > 0) number("expert_shared_feed_forward_length", e.shared_ffn);
+    if (c_.architecture != "llama") writer_.set_bool(key("expert_weights_norm"), e.renormalise);
+  }
+
+  void set_rope(const RopeConfig& rope) {
+    number("rope.dimension_count", rope.dims);
+    real("rope.freq_base", rope.theta);
+    switch (rope.scaling) {
+      case RopeScaling::kNone:
+      case RopeScaling::kLlama3:  // a tensor says it: rope_tensors()
+        return;
+      case RopeScaling::kLinear:
+        writer_.set_string(key("rope.scaling.type"), "linear");
+        return real("rope.scaling.factor", rope.factor);
+      case RopeScaling::kYarn:
+        writer_.set_string(key("rope.scaling.type"), "yarn");
+        real("rope.scaling.factor", rope.factor);
+        number("rope.scaling.original_context_length", std::lround(rope.original_context));
+        real("rope.scaling.yarn_beta_fast", rope.beta_fast);
+        real("rope.scaling.yarn_beta_slow", rope.beta_slow);
+        return real("rope.scaling.yarn_attn_factor", rope.magnitude);
+      case RopeScaling::kLongRope:  // its tensors say the rest
+        number("rope.scaling.original_context_length", std::lround(rope.original_context));
+        return real("rope.scaling.attn_factor", rope.magnitude);
+    }
+  }
+
+  const ModelConfig& c_;
+  GgufWriter& writer_;
+};
+
+constexpr std::string_view kDivisors = "rope_freqs.weight";
+constexpr std::string_view kShortDivisors = "rope_factors_short.weight";
+constexpr std::string_view kLongDivisors = "rope_factors_long.weight";
+
+GgufTensor numbers(std::string_view name, std::vector<float> values) {
+  return {.name = std::string(name),
+          .shape = {static_cast<int64_t>(values.size())},
+          .values = std::move(values)};
 }
 
-void set_rope(const ModelConfig& c, GgufWriter& writer) {
-  const auto key = [&](std::string_view rest) {
-    return fmt::format("{}.rope.{}", c.architecture, rest);
-  };
-  const RopeConfig& rope = c.ropes.front();
-  writer.set_u32(key("dimension_count"), u32(rope.dims));
-  writer.set_f32(key("freq_base"), static_cast<float>(rope.theta));
-  if (rope.scaling == RopeScaling::kLinear) {
-    writer.set_string(key("scaling.type"), "linear");
-    writer.set_f32(key("scaling.factor"), static_cast<float>(rope.factor));
+/// What GGUF says of a rotation by tensors: what each frequency is divided by.
+std::vector<GgufTensor> rope_tensors(const RopeConfig& rope, int64_t context) {
+  if (rope.scaling == RopeScaling::kLongRope) {
+    return {numbers(kShortDivisors, rope.divisors), numbers(kLongDivisors, rope.long_divisors)};
   }
-}
-
-/// Llama 3's scaling has no key: GGUF holds what each frequency is divided by.
-std::optional<GgufTensor> rope_divisors(const RopeConfig& rope) {
-  if (rope.scaling != RopeScaling::kLlama3) return std::nullopt;
+  if (rope.scaling != RopeScaling::kLlama3) return {};
   RopeConfig plain = rope;
   plain.scaling = RopeScaling::kNone;
-  const Rope unscaled(plain, 0);
-  const Rope scaled(rope, 0);
-  GgufTensor tensor{.name = "rope_freqs.weight", .shape = {unscaled.half()}, .values = {}};
+  const Rope unscaled(plain, context);
+  const Rope scaled(rope, context);
+  std::vector<float> divisors;
   for (size_t i = 0; i < scaled.frequencies().size(); ++i) {
-    tensor.values.push_back(
-        static_cast<float>(unscaled.frequencies()[i] / scaled.frequencies()[i]));
+    divisors.push_back(static_cast<float>(unscaled.frequencies()[i] / scaled.frequencies()[i]));
   }
-  return tensor;
+  return {numbers(kDivisors, std::move(divisors))};
 }
 
 bool near(double a, double b) {
   return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b));
 }
 
-/// Whether two rotations turn every pair by the same angle, up to f32.
-bool same_rotation(const RopeConfig& a, const RopeConfig& b) {
-  const Rope left(a, 0);
-  const Rope right(b, 0);
-  return near(a.magnitude, b.magnitude) &&
-         std::ranges::equal(left.frequencies(), right.frequencies(), near);
+/// Whether two rotations turn every pair by the same angle, up to f32, in a short and in the whole
+/// window.
+bool same_rotation(const RopeConfig& a, const RopeConfig& b, int64_t context) {
+  if (!near(a.magnitude, b.magnitude)) return false;
+  return std::ranges::all_of(std::array{int64_t{1}, context}, [&](int64_t window) {
+    const Rope left(a, window);
+    const Rope right(b, window);
+    return std::ranges::equal(left.frequencies(), right.frequencies(), near);
+  });
+}
+
+std::array<int64_t, 19> sizes(const ModelConfig& c) {
+  const ExpertConfig& e = c.experts;
+  return {c.vocab,
+          c.num_layers,
+          c.hidden,
+          c.ffn,
+          c.num_heads,
+          c.num_kv_heads,
+          c.head_dim,
+          c.context,
+          static_cast<int64_t>(c.norm),
+          static_cast<int64_t>(c.activation),
+          static_cast<int64_t>(c.qk_norm),
+          static_cast<int64_t>(c.residual),
+          int64_t{c.pre_norms},
+          int64_t{c.post_norms},
+          int64_t{c.learned_positions},
+          e.count,
+          e.per_token,
+          e.ffn,
+          e.shared_ffn};
+}
+
+bool same_numbers(const ModelConfig& a, const ModelConfig& b) {
+  const auto reals = [](const ModelConfig& c) {
+    return std::array{c.norm_eps,       c.attention_scale, c.attention_soft_cap, c.embedding_scale,
+                      c.residual_scale, c.logit_scale,     c.logit_soft_cap};
+  };
+  return sizes(a) == sizes(b) && std::ranges::equal(reals(a), reals(b), near) &&
+         (a.experts.count == 0 || a.experts.renormalise == b.experts.renormalise);
 }
 
 /// What the keys, read back, say otherwise than config.json; "" if nothing.
 std::string difference(const ModelConfig& wanted, const ModelConfig& got) {
-  const auto numbers = [](const ModelConfig& c) {
-    return std::array<int64_t, 8>{
-        c.num_layers,   c.hidden,   c.ffn,     c.num_heads,
-        c.num_kv_heads, c.head_dim, c.context, static_cast<int64_t>(c.activation)};
-  };
-  if (numbers(wanted) != numbers(got)) return "its sizes";
-  if (wanted.norm_eps != got.norm_eps) return "the epsilon of its norms";
-  if (!near(wanted.attention_scale, got.attention_scale)) return "the scale of its attention";
-  if (!near(wanted.embedding_scale, got.embedding_scale)) return "the scale of its embeddings";
+  if (!same_numbers(wanted, got)) return "its numbers";
   const auto same_layer = [](const LayerConfig& a, const LayerConfig& b) {
-    return a.window_tokens == b.window_tokens && a.rope == b.rope;
+    return a.window_tokens == b.window_tokens && a.rope == b.rope && a.experts == b.experts;
   };
-  if (!std::ranges::equal(wanted.layers, got.layers, same_layer))
-    return "the windows of its layers";
-  if (!std::ranges::equal(wanted.ropes, got.ropes, same_rotation)) return "its rotation (RoPE)";
+  if (!std::ranges::equal(wanted.layers, got.layers, same_layer)) {
+    return "which of its layers have windows, rotate, or have experts";
+  }
+  const auto same = [&](const RopeConfig& a, const RopeConfig& b) {
+    return same_rotation(a, b, wanted.context);
+  };
+  if (!std::ranges::equal(wanted.ropes, got.ropes, same)) return "its rotation (RoPE)";
   return "";
 }
 
@@ -290,23 +244,37 @@ class HeaderFile final : public FileSystem {
   std::string header_;
 };
 
+/// What the tensors say of a rotation: a header alone does not hold them.
+Result<void> read_divisors(const formats::ModelFiles& header,
+                           const std::vector<GgufTensor>& tensors, ModelConfig& config) {
+  for (const GgufTensor& tensor : tensors) {
+    if (config.ropes.empty()) return {};
+    RopeConfig& rope = config.ropes.front();
+    if (tensor.name == kDivisors || tensor.name == kShortDivisors) rope.divisors = tensor.values;
+    if (tensor.name != kLongDivisors) continue;
+    rope.long_divisors = tensor.values;
+    QUIRE_TRY(rope, GgufKeys(*header.gguf(), config.architecture).long_rope(std::move(rope)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<GgufPlan> plan_from_folder(const formats::ModelFiles& files) {
   QUIRE_CHECK(files.gguf() == nullptr, "the files are a folder");
   QUIRE_TRY(const DescribedModel model, describe(files));
-  QUIRE_TRY_VOID(check_writable(model));
+  const ModelConfig& c = model.config;
   GgufPlan plan;
-  set_keys(model.config, files.path(), plan.writer);
-  if (!model.config.ropes.empty()) set_rope(model.config, plan.writer);
-  QUIRE_TRY(plan.tensors, TensorCollector(files, model).collect());
-  if (!model.config.ropes.empty()) {
-    if (auto divisors = rope_divisors(model.config.ropes.front())) {
-      plan.tensors.push_back(std::move(*divisors));
+  KeyWriter(c, plan.writer).set_all(files.path());
+  QUIRE_TRY(plan.tensors, gguf_tensors(files, model));
+  if (!c.ropes.empty()) {
+    for (GgufTensor& tensor : rope_tensors(c.ropes.front(), c.context)) {
+      plan.tensors.push_back(std::move(tensor));
     }
   }
-  plan.has_head = !model.config.tied_head;
-  plan.vocab = model.config.vocab;
+  plan.has_head = !c.tied_head;
+  plan.experts = c.experts.count;
+  plan.vocab = c.vocab;
   return plan;
 }
 
@@ -317,10 +285,7 @@ Result<void> check_same_model(const formats::ModelFiles& folder, const GgufPlan&
       const formats::ModelFiles written,
       formats::ModelFiles::open(header, "the new file's header", formats::OpenMode::kMetadataOnly));
   QUIRE_TRY(DescribedModel got, describe(written));
-  const auto divisors = std::ranges::find(plan.tensors, "rope_freqs.weight", &GgufTensor::name);
-  if (divisors != plan.tensors.end() && !got.config.ropes.empty()) {
-    got.config.ropes.front().divisors = divisors->values;
-  }
+  QUIRE_TRY_VOID(read_divisors(written, plan.tensors, got.config));
   const std::string what = difference(wanted.config, got.config);
   if (what.empty()) return {};
   return Error{ErrorCode::kUnsupported,

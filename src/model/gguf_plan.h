@@ -22,7 +22,7 @@ struct GgufTensor {
   std::vector<int64_t> shape;  // slowest dimension first
   /// Equal in shape: one, or one an expert. None: `values`.
   std::vector<const formats::TensorInfo*> sources;
-  /// The source's row for row r; nullptr: r.
+  /// The source's row for row r, or its element where it is a vector; nullptr: r.
   std::function<int64_t(int64_t)> source_row = nullptr;
   bool transposed = false;  // row r is column r of the source
   float add = 0.0f;         // to each number
