@@ -1,6 +1,9 @@
 // verify: everything is equal to recomputing it, and a cache that is not is found.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cli/exit_code.h"
 #include "cli/run_quire.h"
 #include "cli/verification.h"
@@ -30,6 +33,46 @@ const Json& find_result(const Json& json, std::string_view cache, std::string_vi
   static const Json none;
   return none;
 }
+
+/// A folder, or a GGUF file, of each tiny model.
+std::vector<std::string> every_tiny_model() {
+  std::vector<std::string> models;
+  for (const auto& entry : std::filesystem::directory_iterator(QUIRE_TEST_DATA "/tiny")) {
+    if (std::filesystem::exists(entry.path() / "config.json")) {
+      models.push_back(entry.path().string());
+      continue;
+    }
+    std::vector<std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(entry)) {
+      const bool is_later_part = file.path().string().find("-00001-") == std::string::npos &&
+                                 file.path().string().find("-of-") != std::string::npos;
+      if (file.path().extension() == ".gguf" && !is_later_part) files.push_back(file.path());
+    }
+    if (!files.empty()) models.push_back(std::ranges::min(files));
+  }
+  std::ranges::sort(models);
+  return models;
+}
+
+class VerifyEveryModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(VerifyEveryModel, FindsItsDefaultMatrixIdenticalToNoCache) {
+  const Json json = call({GetParam(), "-n", "4", "--lengths", "3"});
+  const Json::Array& results = *at(json, "results").as_array();
+  EXPECT_GE(results.size(), 7u);
+  for (const Json& result : results) {
+    EXPECT_EQ(at(result, "identical"), Json(true)) << result.dump();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, VerifyEveryModel, testing::ValuesIn(every_tiny_model()), [](const auto& test) {
+      std::string name = std::filesystem::path(test.param).stem().string();
+      if (!std::filesystem::is_directory(test.param)) {
+        name = std::filesystem::path(test.param).parent_path().filename().string();
+      }
+      return name;
+    });
 
 TEST(Verify, FindsTheDefaultMatrixIdenticalToNoCache) {
   for (const char* model : {"llama_tied", "gemma3", "llama_k_gguf/q4_k_m.gguf"}) {
