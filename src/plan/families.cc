@@ -33,8 +33,9 @@ constexpr std::array<std::string_view, 14> kEncoders = {
     "electra", "ernie", "modernbert", "roberta", "siglip",  "xlm-roberta", "nomic_bert"};
 
 const Family* find_family(std::string_view type) {
-  for (const auto table : {decoder_families(), gemma_families(), early_families(),
-                           latent_families(), hybrid_families()}) {
+  for (const auto table :
+       {decoder_families(), gemma_families(), early_families(), latent_families(),
+        state_space_families(), linear_attention_families()}) {
     const auto found = std::ranges::find(table, type, &Family::type);
     if (found != table.end()) return &*found;
   }
@@ -205,8 +206,9 @@ Result<ModelShape> shape_of_config(const Json& json, std::string_view where) {
 
 std::vector<std::string> known_families() {
   std::vector<std::string> names;
-  for (const auto table : {decoder_families(), gemma_families(), early_families(),
-                           latent_families(), hybrid_families()}) {
+  for (const auto table :
+       {decoder_families(), gemma_families(), early_families(), latent_families(),
+        state_space_families(), linear_attention_families()}) {
     for (const Family& family : table) names.emplace_back(family.type);
   }
   std::ranges::sort(names);

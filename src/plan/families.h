@@ -23,7 +23,8 @@ std::span<const Family> decoder_families();  // one stream of equal layers, tabl
 std::span<const Family> gemma_families();
 std::span<const Family> early_families();   // GPT-2 and its age, with keys of their own
 std::span<const Family> latent_families();  // multi-head latent attention
-std::span<const Family> hybrid_families();  // state-space and linear-attention layers
+std::span<const Family> state_space_families();
+std::span<const Family> linear_attention_families();
 
 /// The shape that a config.json describes, told by its content: a Hugging Face configuration
 /// (possibly one with a vision or audio tower around its text model), or a params.json of Meta's or

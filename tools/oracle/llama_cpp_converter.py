@@ -48,9 +48,9 @@ def convert(folder: Path, target: Path, pre: str) -> None:
 
 def _module():
     if "sentencepiece" not in sys.modules:
-        stub = types.ModuleType("sentencepiece")
-        stub.SentencePieceProcessor = None
-        sys.modules["sentencepiece"] = stub
+        absent = types.ModuleType("sentencepiece")
+        absent.SentencePieceProcessor = None
+        sys.modules["sentencepiece"] = absent
     return importlib.import_module("convert_hf_to_gguf")
 
 

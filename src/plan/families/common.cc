@@ -273,4 +273,50 @@ Result<std::optional<ExpertLayers>> read_experts(ConfigReader& config, const Siz
   return std::optional(std::move(out));
 }
 
+AttentionPart attention_of(const Sizes& s) {
+  return {.hidden = s.hidden,
+          .heads = s.heads,
+          .kv_heads = s.kv_heads,
+          .key_dim = s.head_dim,
+          .value_dim = s.head_dim};
+}
+
+/// Which layers attend, by a list of indices.
+Result<std::vector<bool>> attending(ConfigReader& config, Keys keys, int64_t layers) {
+  QUIRE_TRY(const auto indices, config.indices(keys, kMaxLayers));
+  std::vector<bool> out(static_cast<size_t>(layers), false);
+  for (const int64_t i : indices) {
+    if (i >= layers) {
+      return config.bad(fmt::format("{} names layer {} of {}", *keys.begin(), i, layers));
+    }
+    out[static_cast<size_t>(i)] = true;
+  }
+  return out;
+}
+
+/// The same by layer_types, where `attention_word` marks them; `fallback` if there are none.
+Result<std::vector<bool>> attending_by_types(ConfigReader& config, int64_t layers,
+                                             std::initializer_list<std::string_view> other_words,
+                                             std::vector<bool> fallback) {
+  QUIRE_TRY(const auto types, config.words({"layer_types", "layers_block_type"}, layers));
+  for (size_t i = 0; i < types.size(); ++i) {
+    const bool attends = types[i] == "attention" || types[i] == "full_attention";
+    if (!attends && std::ranges::find(other_words, types[i]) == other_words.end()) {
+      return config.unsupported(fmt::format("layer_types has '{}', which {} is not known for",
+                                            types[i], config.family()));
+    }
+    fallback[i] = attends;
+  }
+  return fallback;
+}
+
+void feed_forward(ShapeBuilder& builder, const std::optional<ExpertLayers>& experts, size_t layer,
+                  const FfnPart& dense) {
+  if (experts && experts->sparse[layer]) {
+    builder.experts(experts->part);
+  } else {
+    builder.ffn(dense);
+  }
+}
+
 }  // namespace quire::plan

@@ -4,7 +4,9 @@
 // family's defaults aloud, and names contradictions. Pure but for the notes of the reader.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -79,5 +81,18 @@ struct ExpertLayers {
   std::vector<bool> sparse;  // which layers have experts
 };
 Result<std::optional<ExpertLayers>> read_experts(ConfigReader& config, const Sizes& sizes);
+/// The feed-forward of one layer: its experts, or `dense`.
+void feed_forward(ShapeBuilder& builder, const std::optional<ExpertLayers>& experts, size_t layer,
+                  const FfnPart& dense);
+
+/// Attention of these sizes, without norms, biases or windows.
+AttentionPart attention_of(const Sizes& sizes);
+
+/// Which layers attend, by a list of their indices.
+Result<std::vector<bool>> attending(ConfigReader& config, Keys keys, int64_t layers);
+/// The same by layer_types, whose other words are given; `fallback` where there are none.
+Result<std::vector<bool>> attending_by_types(ConfigReader& config, int64_t layers,
+                                             std::initializer_list<std::string_view> other_words,
+                                             std::vector<bool> fallback);
 
 }  // namespace quire::plan

@@ -12,14 +12,6 @@
 namespace quire::plan {
 namespace {
 
-AttentionPart attention_of(const Sizes& s) {
-  return {.hidden = s.hidden,
-          .heads = s.heads,
-          .kv_heads = s.kv_heads,
-          .key_dim = s.head_dim,
-          .value_dim = s.head_dim};
-}
-
 /// Gemma 1, 2 and 3 in one: norms a layer, norms of q and k, a pattern of windows.
 struct GemmaTraits {
   SizeDefaults sizes = {};

@@ -54,11 +54,7 @@ Result<ModelShape> read_latent_model(ConfigReader& config, SizeDefaults defaults
     builder.latent_attention(latent);
     QUIRE_TRY_VOID(add_indexer(config, s, latent, builder));
     builder.small(2 * s.hidden);
-    if (experts && experts->sparse[static_cast<size_t>(i)]) {
-      builder.experts(experts->part);
-    } else {
-      builder.ffn({.hidden = s.hidden, .width = s.ffn});
-    }
+    feed_forward(builder, experts, static_cast<size_t>(i), {.hidden = s.hidden, .width = s.ffn});
   }
   QUIRE_TRY_VOID(finish_shape(builder, s, s.hidden));
   QUIRE_TRY(const int64_t drafts, config.get_from_zero({"num_nextn_predict_layers"}, 64, 0));
