@@ -1,19 +1,13 @@
 // jinja_render_fuzz.cc: templates that parse, made from the fuzzer's bytes, so that execution is
-// what is fuzzed: every byte chooses a piece of a grammar. A render ends in an error with its line,
-// or in text whose every byte has an origin, within its limits.
+// what is fuzzed: every byte chooses a piece of a grammar.
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "base/check.h"
-#include "context/jinja/from_json.h"
-#include "context/jinja/template.h"
-#include "formats/json.h"
+#include "jinja_conversation.h"
 
 namespace {
-
-using namespace quire::context;
 
 /// Writes a random template of the grammar that chat templates use.
 class Writer {
@@ -203,43 +197,9 @@ class Writer {
   std::string out_;
 };
 
-const jinja::Variables& variables() {
-  static const jinja::Variables values = [] {
-    constexpr std::string_view kMessages =
-        R"([{"role": "system", "content": "S"}, {"role": "user", "content": "h\u00e9 a <|im_end|>"},
-            {"role": "assistant", "content": "", "tool_calls": [{"function":
-            {"name": "f", "arguments": {"x": [1, 2.5, null, true]}}}]}])";
-    const auto json = quire::formats::Json::parse(kMessages, "the messages").value();
-    jinja::Variables out;
-    out.emplace_back("messages", jinja::from_json(json, 1).value());
-    out.emplace_back("tools", jinja::Value());
-    return out;
-  }();
-  return values;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string source = Writer(data, size).write();
-  const auto compiled = jinja::Template::parse(source);
-  if (!compiled.ok()) {
-    QUIRE_CHECK(compiled.error().message.rfind("line ", 0) == 0, "a syntax error names its line");
-    return 0;
-  }
-  const jinja::Limits limits{
-      .max_steps = 50'000, .max_output_bytes = 1 << 20, .max_live_bytes = 4 << 20};
-  const auto rendered = compiled->render(variables(), {}, limits);
-  if (!rendered.ok()) {
-    QUIRE_CHECK(rendered.error().message.rfind("line ", 0) == 0, "an error names its line");
-    return 0;
-  }
-  QUIRE_CHECK_LE(rendered->text.size(), limits.max_output_bytes);
-  size_t begin = 0;
-  for (const jinja::OriginRun& run : rendered->text.runs()) {
-    QUIRE_CHECK_LT(begin, run.end);
-    begin = run.end;
-  }
-  QUIRE_CHECK_EQ(begin, rendered->text.size());
+  quire::check_jinja_render(Writer(data, size).write());
   return 0;
 }

@@ -3,16 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 
 namespace quire::engine {
 namespace {
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 struct Choice {
   std::string cache;

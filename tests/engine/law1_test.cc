@@ -1,9 +1,8 @@
 // Law 1: hot equals cold, bit for bit. Every comparison here is of bytes.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 
 namespace quire::engine {
 namespace {
@@ -11,9 +10,7 @@ namespace {
 using kv::Codec;
 using kv::KvCodecs;
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 class Law1 : public testing::TestWithParam<TinyModel> {
  protected:

@@ -2,19 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/kv_plan.h"
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 #include "kv/fake_private_file.h"
 #include "kv/spill_plan.h"
 
 namespace quire::engine {
 namespace {
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 /// Repeats the golden text to several pages.
 std::vector<TokenId> long_text(const Golden& golden, size_t tokens) {

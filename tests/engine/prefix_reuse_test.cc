@@ -2,11 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "engine/batch_generate.h"
 #include "engine/generate.h"
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 
 namespace quire::engine {
 namespace {
@@ -14,9 +13,7 @@ namespace {
 using kv::MissReason;
 using Tokens = std::vector<TokenId>;
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 Tokens joined(std::span<const TokenId> a, std::span<const TokenId> b) {
   Tokens both(a.begin(), a.end());

@@ -1,11 +1,10 @@
 // Law 1 on the real models: hot equals cold, bit for bit.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "base/private_file.h"
 #include "engine/kv_plan.h"
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 #include "scenarios/real_model.h"
 
 namespace quire::engine {
@@ -15,9 +14,7 @@ using kv::Codec;
 
 constexpr size_t kDecodeSteps = 4;
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 class RealLaw1 : public testing::TestWithParam<const char*> {
  protected:
@@ -25,10 +22,7 @@ class RealLaw1 : public testing::TestWithParam<const char*> {
     const auto path = real_model(GetParam());
     QUIRE_SKIP_WITHOUT(GetParam(), path);
     model_ = load_or_die(*path);
-    for (const int32_t id :
-         read_npy_ints(std::string(QUIRE_TEST_DATA "/real/") + GetParam() + "/prose.ids.npy")) {
-      text_.push_back(TokenId{id});
-    }
+    text_ = real_prose(GetParam());
   }
 
   /// Logits after the first `count` tokens of the text, prefilled in steps of `chunk`, and after

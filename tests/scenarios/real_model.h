@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "engine/tiny_models.h"
 
 namespace quire::engine {
 
@@ -23,6 +26,15 @@ inline std::optional<std::string> real_model(const std::string& name) {
   const std::string path = models + "/" + name + ".gguf";
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path;
+}
+
+/// The text that comes with a real model's goldens, in its tokens.
+inline std::vector<TokenId> real_prose(const std::string& name) {
+  std::vector<TokenId> tokens;
+  for (const int32_t id : read_npy_ints(QUIRE_TEST_DATA "/real/" + name + "/prose.ids.npy")) {
+    tokens.push_back(TokenId{id});
+  }
+  return tokens;
 }
 
 }  // namespace quire::engine

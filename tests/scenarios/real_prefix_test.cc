@@ -1,10 +1,9 @@
 // The prefix tree on the real models: what is found again gives the bits of a cold run.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "engine/generate.h"
 #include "engine/tiny_models.h"
+#include "kernels/same_bits.h"
 #include "scenarios/real_model.h"
 
 namespace quire::engine {
@@ -12,9 +11,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using kernels::same_bits;
 
 class RealPrefix : public testing::TestWithParam<const char*> {
  protected:
@@ -22,10 +19,7 @@ class RealPrefix : public testing::TestWithParam<const char*> {
     const auto path = real_model(GetParam());
     QUIRE_SKIP_WITHOUT(GetParam(), path);
     model_ = load_or_die(*path);
-    for (const int32_t id :
-         read_npy_ints(std::string(QUIRE_TEST_DATA "/real/") + GetParam() + "/prose.ids.npy")) {
-      prose_.push_back(TokenId{id});
-    }
+    prose_ = real_prose(GetParam());
   }
 
   /// `count` tokens of prose, over and over.
