@@ -212,6 +212,23 @@ Machine inspect_machine(FileSystem& files) {
           .cpu_name = cpu_name(files)};
 }
 
+ProcessorTime processor_time(FileSystem& files) {
+  const std::string text = read_or_empty(files, "/proc/stat");
+  const std::string_view line = split(text, '\n').empty() ? "" : split(text, '\n').front();
+  if (!line.starts_with("cpu ")) return {};
+  constexpr size_t kSteal = 7;  // user nice system idle iowait irq softirq steal guest guest_nice
+  ProcessorTime time;
+  size_t index = 0;
+  for (const std::string_view part : split(line.substr(4), ' ')) {
+    const auto ticks = leading_number(part);
+    if (part.empty() || !ticks) continue;
+    if (index == kSteal) time.stolen = *ticks;
+    if (index <= kSteal) time.total += *ticks;  // the guests' time is part of the others
+    ++index;
+  }
+  return time;
+}
+
 int64_t resident_bytes(FileSystem& files) {
   const auto kib = field(read_or_empty(files, "/proc/self/status"), "VmRSS:");
   return kib ? *kib * 1024 : 0;

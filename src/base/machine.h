@@ -22,6 +22,14 @@ struct Machine {
 
 Machine inspect_machine(FileSystem& files);
 
+/// Time of all processors since the machine started, in ticks of its clock.
+struct ProcessorTime {
+  int64_t total = 0;
+  int64_t stolen = 0;  // that the hypervisor gave to somebody else // proc(5), "steal"
+};
+/// Zeroes if unknown.
+ProcessorTime processor_time(FileSystem& files);
+
 /// Resident set of this process, 0 if unknown.
 int64_t resident_bytes(FileSystem& files);
 

@@ -45,6 +45,16 @@ TEST(Machine, KnowsNoLimitWhereNothingCanBeRead) {
   EXPECT_EQ(resident_bytes(system), 0);
 }
 
+TEST(Machine, ReadsHowMuchTimeWasStolen) {
+  FakeSystem system;
+  EXPECT_EQ(processor_time(system).total, 0);
+  system.contents["/proc/stat"] = "cpu  100 0 20 300 4 5 6 7 50 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+  EXPECT_EQ(processor_time(system).total, 442);
+  EXPECT_EQ(processor_time(system).stolen, 7);
+  system.contents["/proc/stat"] = "intr 1 2 3\n";
+  EXPECT_EQ(processor_time(system).total, 0);
+}
+
 TEST(Machine, TakesTheSmallerOfMachineAndCgroupMemory) {
   FakeSystem system;
   system.contents["/proc/meminfo"] = "MemTotal: 9999999 kB\nMemAvailable:    2048 kB\n";

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/run_quire.h"
+#include "kernels/kernel_set.h"
 
 namespace quire::cli {
 namespace {
@@ -164,7 +165,11 @@ TEST(Bench, PrintsOneResultForEachCombination) {
   const Json::Array& results = *at(json, "results").as_array();
   ASSERT_EQ(results.size(), 8u);
   EXPECT_EQ(at(results[0], "test"), Json("pp8"));
-  EXPECT_TRUE(at(results[0], "limit_fraction").is_null());
+  for (const Json& result : results) {
+    EXPECT_GT(*at(result, "read_bytes_per_second").as_double(), 0.0);
+    EXPECT_GE(*at(result, "stolen").as_double(), 0.0);
+    EXPECT_LE(*at(result, "p10").as_double(), *at(result, "p90").as_double());
+  }
   EXPECT_EQ(at(results[3], "test"), Json("tg4"));
   EXPECT_EQ(at(results[3], "batch"), Json(3));
   EXPECT_GT(*at(results[3], "tok_s_median").as_double(), 0.0);
@@ -173,6 +178,39 @@ TEST(Bench, PrintsOneResultForEachCombination) {
   const RunResult table = run_quire(csv);
   EXPECT_THAT(table.out, HasSubstr("test,depth,batch,kv,threads,tok_s_median"));
   EXPECT_EQ(std::ranges::count(table.out, '\n'), 9);
+}
+
+TEST(Bench, SweepsThreadsAndDrawsDepths) {
+  const std::string svg = scratch_path("bench.svg");
+  const Json json =
+      call({"bench", tiny("llama_tied"), "--prefill", "8", "--decode", "2", "--depth", "0,20,40",
+            "--thread-sweep", "1,2", "-r", "1", "--kv", "f16,q8", "--svg", svg});
+  const Json::Array& results = *at(json, "results").as_array();
+  ASSERT_EQ(results.size(), 2u * 2 * 3 * 2);
+  EXPECT_EQ(at(results.front(), "threads"), Json(1));
+  EXPECT_EQ(at(results.back(), "threads"), Json(2));
+  const std::string drawn = file_content(svg);
+  for (const char* line : {"pp8 f16, 1 thread<", "tg2 q8, 2 threads<"}) {
+    EXPECT_THAT(drawn, HasSubstr(line));
+  }
+}
+
+TEST(Bench, JudgesPrefillByThePeakOfIntegerProductsWhereTheInstructionSetHasThem) {
+  const std::vector<std::string> args = {
+      "bench", tiny("llama_tied"), "--prefill", "64", "--decode", "0", "-r", "1"};
+  const auto with_isa = [&](const char* isa) {
+    return call(args, {.in = "", .env = {{"QUIRE_ISA", isa}}});
+  };
+  const Json scalar = with_isa("scalar");
+  EXPECT_TRUE(at(scalar, "int8_operations_per_second").is_null());
+  EXPECT_TRUE(at((*at(scalar, "results").as_array())[0], "limit_fraction").is_null());
+  if (kernels::kernels_for(kernels::Isa::kAvx2) == nullptr)
+    GTEST_SKIP() << "this machine has no AVX2";
+  const Json avx2 = with_isa("avx2");
+  EXPECT_GT(*at(avx2, "int8_operations_per_second").as_double(), 1e9);
+  const double fraction = *at((*at(avx2, "results").as_array())[0], "limit_fraction").as_double();
+  EXPECT_GT(fraction, 0.0);
+  EXPECT_LT(fraction, 1.0);
 }
 
 }  // namespace
