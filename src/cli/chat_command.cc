@@ -121,6 +121,7 @@ class ChatLoop {
       }
       handle(input.text);
     }
+    QUIRE_TRY_VOID(session_.finish());
     return output_.finish({});
   }
 
@@ -251,8 +252,8 @@ void declare_chat(OptionParser& parser, ChatOptions& options) {
               set(options.hide_reasoning)});
   parser.add({{"--conversation"},
               "NAME",
-              "",
-              refuse("stored conversations are not supported yet; use /save and /load")});
+              "keep the conversation in $QUIRE_HOME and go on with it next time; 'quire history'",
+              store(options.conversation)});
   declare(parser, options.generation);
   declare(parser, options.sampling);
   declare(parser, options.cache);
@@ -282,7 +283,9 @@ const Command kChatCommand = {
     .name = "chat",
     .arguments = "MODEL [options]",
     .summary = "talk with a model",
-    .example = "  quire chat model.gguf --system 'You answer briefly.'\n",
+    .example =
+        "  quire chat model.gguf --system 'You answer briefly.'\n"
+        "  quire chat model.gguf --conversation holidays\n",
     .run = run_chat,
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/byte_size.h"
 #include "base/utf8.h"
+#include "cli/home.h"
 #include "cli/interrupt.h"
 #include "cli/prompt_input.h"
 #include "cli/report.h"
@@ -66,6 +67,9 @@ Result<void> ChatSession::prepare() {
     return usage(
         "--messages and --system exclude each other; put the system message into the file");
   }
+  if (options_.conversation && prompt.messages_file) {
+    return usage("--conversation and --messages exclude each other; /load replaces the messages");
+  }
   Json kwargs;
   add_template_kwargs(prompt, kwargs);
   conversation_.set_template_kwargs(std::move(kwargs));
@@ -74,8 +78,42 @@ Result<void> ChatSession::prepare() {
     prefix_ = utf8_sanitized(prefix);
   }
   if (prompt.messages_file) QUIRE_TRY_VOID(load(*prompt.messages_file));
+  if (options_.conversation) QUIRE_TRY_VOID(open_stored(*options_.conversation));
   if (prompt.system) conversation_.set_system(utf8_sanitized(*prompt.system));
   return {};
+}
+
+Result<void> ChatSession::open_stored(const std::string& name) {
+  QUIRE_TRY_VOID(context::check_conversation_name(name));
+  QUIRE_TRY(auto store, open_conversations(env_, output_));
+  QUIRE_TRY(stored_, StoredConversation::open(std::move(store), name, model_name(model())));
+  QUIRE_TRY(auto messages, stored_->messages());
+  if (messages.empty()) {
+    output_.remark(fmt::format("conversation '{}' begins", name));
+    return {};
+  }
+  output_.remark(fmt::format(
+      "conversation '{}' goes on after {} messages{}", name, messages.size(),
+      messages.back().role == "user" ? "; the last has no answer: /retry asks again" : ""));
+  return conversation_.restore(std::move(messages));
+}
+
+void ChatSession::keep() {
+  if (!stored_) return;
+  const Result<void> kept = stored_->keep(conversation_.messages());
+  if (!kept.ok()) {
+    output_.complaint(kept.error().message + "; the chat goes on, and stores it with what follows");
+  }
+}
+
+Result<void> ChatSession::finish() {
+  if (!stored_) return {};
+  return stored_->keep(conversation_.messages());
+}
+
+void ChatSession::set_system(std::string text) {
+  conversation_.set_system(std::move(text));
+  keep();
 }
 
 std::optional<size_t> ChatSession::last_user_message() const {
@@ -96,6 +134,7 @@ Result<FinishReason> ChatSession::say(std::string message, const Listener& liste
   conversation_.add("user", std::move(message));
   auto finish = answer(listener);
   if (!finish.ok()) conversation_.truncate(before);
+  keep();
   return finish;
 }
 
@@ -108,9 +147,10 @@ Result<FinishReason> ChatSession::retry(const Listener& listener) {
   auto finish = answer(listener);
   if (!finish.ok()) {
     for (size_t i = *last + 1; i < before.size(); ++i) {
-      conversation_.add(before[i].role, before[i].content);
+      conversation_.add(before[i]);
     }
   }
+  keep();
   return finish;
 }
 
@@ -131,6 +171,11 @@ engine::GenerateOptions ChatSession::generate_options(int64_t prompt_tokens) con
 
 Result<FinishReason> ChatSession::answer(const Listener& listener) {
   QUIRE_TRY(const engine::Prompt prompt, conversation_.prompt());
+  const engine::GenerateOptions generate =
+      generate_options(static_cast<int64_t>(prompt.tokens.size()));
+  // A message that can be answered is stored before it is: a crash loses no more than the answer.
+  QUIRE_TRY_VOID(engine::check_request(*engine_, prompt.tokens, generate));
+  keep();
   listener.on_prompt(prompt.text);
   const engine::GenerateEvents events{
       .on_prefill =
@@ -145,8 +190,7 @@ Result<FinishReason> ChatSession::answer(const Listener& listener) {
             return !interrupted();
           }};
   QUIRE_TRY(const engine::Generated generated,
-            engine::generate(*engine_, sequence_, prompt.tokens,
-                             generate_options(static_cast<int64_t>(prompt.tokens.size())), events));
+            engine::generate(*engine_, sequence_, prompt.tokens, generate, events));
   output_.clear_progress();
   output_.detail(describe(generated.reuse, prompt, loaded_.model->tokenizer()));
   last_parts_ = prompt.parts;
@@ -168,6 +212,7 @@ Result<std::string> ChatSession::undo() {
   if (!last) return usage("there is no message to take back");
   std::string message = conversation_.messages()[*last].content;
   conversation_.truncate(*last);
+  keep();
   return message;
 }
 
@@ -175,6 +220,7 @@ void ChatSession::clear() {
   const auto& messages = conversation_.messages();
   const bool has_system = !messages.empty() && messages.front().role == "system";
   conversation_.truncate(has_system ? 1 : 0);
+  keep();
 }
 
 Result<void> ChatSession::save(const std::string& file) const {
@@ -211,6 +257,7 @@ Result<void> ChatSession::load(const std::string& file) {
   for (auto& message : loaded) {
     conversation_.add(std::move(message.role), std::move(message.content));
   }
+  keep();
   return {};
 }
 

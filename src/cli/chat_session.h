@@ -1,8 +1,9 @@
 // chat_session.h: a conversation with a model: turns, their undoing, and what they cost.
 //
 // Pages live from turn to turn, so that only new tokens are read. A turn that fails leaves the
-// conversation as it was. No terminal here: text comes in, text goes out through a callback. Use
-// from one thread.
+// conversation as it was. A stored conversation is written when a message was accepted and when its
+// answer is complete. No terminal here: text comes in, text goes out through a callback. Use from
+// one thread.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "cli/stored_conversation.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
@@ -28,6 +30,7 @@ struct ChatOptions {
   ComputeOptions compute;
   OutputOptions output;
   bool hide_reasoning = false;
+  std::optional<std::string> conversation;  // the name of a stored one
 };
 
 /// What a turn cost.
@@ -57,9 +60,11 @@ class ChatSession {
 
   /// Takes back the last message and its answer; returns the message. kUsage if there is none.
   Result<std::string> undo();
-  void set_system(std::string text) { conversation_.set_system(std::move(text)); }
+  void set_system(std::string text);
   /// Forgets all but the system message.
   void clear();
+  /// Stores what could not be stored before, if anything: to be called at the end.
+  Result<void> finish();
   Result<void> save(const std::string& file) const;
   Result<void> load(const std::string& file);
 
@@ -71,6 +76,9 @@ class ChatSession {
   ChatSession(const Environment& env, const ChatOptions& options, Output& output,
               LoadedModel loaded, std::unique_ptr<engine::Engine> engine);
   Result<void> prepare();
+  Result<void> open_stored(const std::string& name);
+  /// Makes the stored conversation equal to this one; complains if that fails.
+  void keep();
   Result<engine::FinishReason> answer(const Listener& listener);
   engine::GenerateOptions generate_options(int64_t prompt_tokens) const;
   /// Index of the last user message, if there is one.
@@ -83,6 +91,7 @@ class ChatSession {
   std::unique_ptr<engine::Engine> engine_;
   engine::Sequence sequence_;  // after engine_: returns its pages first
   engine::Conversation conversation_;
+  std::optional<StoredConversation> stored_;
   std::string prefix_;  // of --prefix-file
   uint64_t seed_ = 0;
   std::vector<engine::PromptPart> last_parts_;

@@ -33,6 +33,7 @@ extern const Command kVerifyCommand;
 extern const Command kBenchCommand;
 extern const Command kPlanCommand;
 extern const Command kQuantizeCommand;
+extern const Command kHistoryCommand;
 
 /// Parses; true if the command has been dealt with because --help was asked for.
 Result<bool> parse_or_help(const Command& command, const Environment& env, OptionParser& parser,

@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/session.h"
+#include "cli/stored_turn.h"
 #include "engine/beam_search.h"
 #include "engine/generate.h"
 
@@ -43,8 +44,8 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               store(options.batch_file)});
   parser.add({{"--conversation"},
               "NAME",
-              "",
-              refuse("stored conversations are not supported yet; chat has /save and /load")});
+              "answer as the next turn of a conversation that is kept in $QUIRE_HOME",
+              store(options.conversation)});
   declare(parser, options.beams);
   declare(parser, options.cache);
   declare(parser, options.compute);
@@ -72,16 +73,25 @@ class Run {
   Result<void> execute() {
     QUIRE_TRY(rules_, beam_rules(options_.beams, options_.sampling, options_.choices));
     warn_of_coarse_codecs(output_, options_.cache.kv);
+    if (options_.conversation) QUIRE_TRY_VOID(check_turn_options(options_));
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
-    QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
-                                   DefaultRendering::kTemplate, output_));
+    if (options_.conversation) {
+      QUIRE_TRY(turn_, StoredTurn::begin(env_, options_, loaded_, output_));
+      QUIRE_TRY(prompt_, turn_->prompt());
+    } else {
+      QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
+                                     DefaultRendering::kTemplate, output_));
+    }
     engine::EngineOptions wanted = engine_options(env_, options_.compute, options_.cache);
     // There is no earlier prompt to find again, and choices fork.
     wanted.prefix_reuse = engine::PrefixReuse::kOff;
     wanted.static_sequences = num_sequences();
     QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
     QUIRE_TRY_VOID(decide_length());
+    QUIRE_TRY_VOID(engine::check_request(*engine_, prompt_.tokens, generate_options(/*choice=*/0)));
+    if (turn_) QUIRE_TRY_VOID(turn_->keep_question());
     QUIRE_TRY_VOID(rules_ ? search_beams() : generate_choices());
+    if (turn_) QUIRE_TRY_VOID(turn_->keep_answer(prompt_, choices_.front().generated));
     QUIRE_TRY_VOID(output_.finish(document()));
     if (cut_short_) return *std::move(cut_short_);
     if (interrupted()) return Error{ErrorCode::kInterrupted, ""};
@@ -244,6 +254,7 @@ class Run {
     json.set("memory", memory_);
     json.set("model", utf8_sanitized(loaded_.model->path()));
     json.set("seed", options_.sampling.seed);
+    if (turn_) json.set("conversation", turn_->to_json());
     return json;
   }
 
@@ -255,6 +266,7 @@ class Run {
   std::unique_ptr<Engine> engine_;
   std::optional<int64_t> max_tokens_;
   std::optional<engine::BeamRules> rules_;
+  std::unique_ptr<StoredTurn> turn_;
   std::vector<Choice> choices_;
   std::optional<Error> cut_short_;
   Json kv_, memory_;
@@ -268,7 +280,12 @@ Result<void> run_run(const Command& self, const Environment& env,
   QUIRE_TRY(const bool helped, parse_or_help(self, env, parser, args));
   if (helped) return {};
   Output output(env, options.output);
-  if (options.batch_file) return run_batch(env, options, output);
+  if (options.batch_file) {
+    if (options.conversation) {
+      return Error{ErrorCode::kUsage, "--conversation and --batch exclude each other"};
+    }
+    return run_batch(env, options, output);
+  }
   return Run(env, options, output).execute();
 }
 
@@ -283,7 +300,8 @@ const Command kRunCommand = {
         "  quire run model.gguf -f report.txt -p 'Summarise in three lines.' --temp 0\n"
         "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n"
         "  quire run model.gguf -p 'Translate: good morning' --beams 4 -n 32\n"
-        "  quire run model.gguf --prefix-file report.txt --batch questions.jsonl\n",
+        "  quire run model.gguf --prefix-file report.txt --batch questions.jsonl\n"
+        "  quire run model.gguf --conversation holidays -p 'And in winter?'\n",
     .run = run_run,
 };
 

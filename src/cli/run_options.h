@@ -23,6 +23,7 @@ struct RunOptions {
   BeamOptions beams;
   std::optional<int64_t> logprobs;
   std::optional<std::string> batch_file;
+  std::optional<std::string> conversation;  // the name of a stored one
 };
 
 }  // namespace quire::cli

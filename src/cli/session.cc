@@ -54,6 +54,12 @@ Result<LoadedModel> load_model(const Environment& env, const ModelOptions& optio
   return loaded;
 }
 
+std::string model_name(const engine::Model& model) {
+  std::string_view path = model.path();
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
 int64_t cache_budget(const Machine& machine) {
   return std::max<int64_t>(machine.available_memory_bytes - kMemoryReserve, 0);
 }

@@ -32,6 +32,9 @@ Result<std::optional<std::string>> read_chat_template(const Environment& env,
 Result<LoadedModel> load_model(const Environment& env, const ModelOptions& options,
                                std::string_view command, Output& output);
 
+/// The file's or folder's name, without what stands before it.
+std::string model_name(const engine::Model& model);
+
 /// Memory that keys, values and scratch may take: what is free now but for a small reserve.
 int64_t cache_budget(const Machine& machine);
 

@@ -24,6 +24,24 @@ void Conversation::set_system(std::string content) {
   if (!content.empty()) messages_.insert(messages_.begin(), {"system", std::move(content)});
 }
 
+Result<void> Conversation::restore(std::vector<Message> messages) {
+  messages_.clear();
+  for (Message& message : messages) {
+    const bool generated =
+        message.role == "assistant" && !message.tokens.empty() &&
+        std::ranges::all_of(message.tokens, [&](TokenId id) { return tokenizer_->is_valid(id); }) &&
+        tokenizer_->decode(message.tokens, context::SpecialText::kSkip)
+            .starts_with(message.content);
+    if (generated) {
+      QUIRE_TRY(const Prompt asked, prompt());
+      add_answer(asked, message.content, message.tokens);
+    } else {
+      messages_.push_back(std::move(message));
+    }
+  }
+  return {};
+}
+
 void Conversation::truncate(size_t count) {
   QUIRE_CHECK_LE(count, messages_.size());
   messages_.resize(count);
@@ -94,7 +112,7 @@ void Conversation::add_answer(const Prompt& prompt, std::string_view text,
   known_runs_.push_back({static_cast<int64_t>(prompt.tokens.size()), end,
                          fmt::format("message[{}] assistant", messages_.size())});
   cuts_.push_back({known_text_.size(), known_tokens_.size()});
-  messages_.push_back({"assistant", std::string(text)});
+  messages_.push_back({"assistant", std::string(text), {tokens.begin(), tokens.end()}});
 }
 
 }  // namespace quire::engine

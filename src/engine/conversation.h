@@ -21,6 +21,7 @@ class Conversation {
   struct Message {
     std::string role;
     std::string content;
+    std::vector<TokenId> tokens = {};  // of a generated answer, as they were chosen
   };
 
   /// Both must outlive it.
@@ -28,8 +29,12 @@ class Conversation {
 
   const std::vector<Message>& messages() const { return messages_; }
   void add(std::string role, std::string content);
+  void add(Message message) { messages_.push_back(std::move(message)); }
   /// Replaces or, for an empty text, removes the leading system message.
   void set_system(std::string content);
+  /// Replaces all messages. Answers go on standing for the tokens that were chosen, as long as this
+  /// tokenizer reads them as their text.
+  Result<void> restore(std::vector<Message> messages);
   /// Forgets messages from `count` on.
   void truncate(size_t count);
   void set_template_kwargs(formats::Json kwargs) { kwargs_ = std::move(kwargs); }

@@ -75,7 +75,6 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
     refuse({"--rope-scaling", stretch}, "such as yarn:4");
   }
   refuse({"--profile"}, "not supported yet");
-  refuse({"--conversation", "x"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
   refuse({"--lora", "a.gguf"}, "adapters are not supported");
 }
