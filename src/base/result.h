@@ -22,6 +22,7 @@ enum class ErrorCode {
   kDoesNotFit,   // memory or window: exit 4
   kCheckFailed,  // a verification found a difference: exit 5
   kInterrupted,  // the user stopped it: exit 130
+  kBusy,         // too many wait already: try again later: exit 3
 };
 
 struct Error {

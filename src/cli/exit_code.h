@@ -14,6 +14,7 @@ constexpr int exit_code(ErrorCode code) {
     case ErrorCode::kBadFile:
     case ErrorCode::kUnsupported:
     case ErrorCode::kIo:
+    case ErrorCode::kBusy:
       return 3;
     case ErrorCode::kDoesNotFit:
       return 4;

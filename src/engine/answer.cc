@@ -15,10 +15,11 @@ double ms_between(std::chrono::steady_clock::time_point from,
 }  // namespace
 
 Answer::Answer(const Engine& engine, const GenerateOptions& options,
-               std::function<bool(std::string_view)> on_text)
+               std::function<bool(std::string_view)> on_text, TokenConstraint* constraint)
     : engine_(engine),
       options_(options),
       on_text_(std::move(on_text)),
+      constraint_(constraint),
       sampler_(options.sampling),
       decoder_(engine.model().tokenizer(), context::SpecialText::kSkip,
                context::StreamDecoder::Start::kContinuation),
@@ -35,7 +36,7 @@ void Answer::set_prefilled() {
 }
 
 bool Answer::choose(std::span<const float> logits, const Sequence& sequence) {
-  const TokenId token = sampler_.sample(logits, sequence.tokens(), sequence.length());
+  const TokenId token = sample(logits, sequence);
   out_.tokens.push_back(token);
   if (options_.logprobs) {
     out_.logprobs.push_back(
@@ -49,6 +50,18 @@ bool Answer::choose(std::span<const float> logits, const Sequence& sequence) {
   }
   last_ = now;
   return !is_last(token, sequence);
+}
+
+/// Log-probabilities are the model's own; only the choice is constrained.
+TokenId Answer::sample(std::span<const float> logits, const Sequence& sequence) {
+  if (constraint_ == nullptr) {
+    return sampler_.sample(logits, sequence.tokens(), sequence.length());
+  }
+  masked_.assign(logits.begin(), logits.end());
+  constraint_->mask(masked_);
+  const TokenId token = sampler_.sample(masked_, sequence.tokens(), sequence.length());
+  constraint_->accept(token);
+  return token;
 }
 
 bool Answer::is_end(TokenId token) const {

@@ -7,26 +7,33 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "context/stream_decoder.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
+#include "engine/token_constraint.h"
 
 namespace quire::engine {
 
 class Answer {
  public:
-  /// `engine` and `options` must outlive it. `on_text` as GenerateEvents::on_text; may be empty.
+  /// `engine`, `options` and `constraint` must outlive it. `on_text` as GenerateEvents::on_text;
+  /// may be empty. Without a constraint anything may be said.
   Answer(const Engine& engine, const GenerateOptions& options,
-         std::function<bool(std::string_view)> on_text);
+         std::function<bool(std::string_view)> on_text, TokenConstraint* constraint = nullptr);
 
   /// Chooses the next token from `logits`, those after all tokens of `sequence`; false if it was
   /// the last one.
   bool choose(std::span<const float> logits, const Sequence& sequence);
   /// All that were chosen.
   std::span<const TokenId> tokens() const { return out_.tokens; }
+  /// Of the last one; null if none are wanted.
+  const GeneratedLogprob* logprobs() const {
+    return out_.logprobs.empty() ? nullptr : &out_.logprobs.back();
+  }
 
   /// What is known before the first token.
   void set_prompt(int64_t prompt_tokens, const Reuse& reuse);
@@ -38,6 +45,7 @@ class Answer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  TokenId sample(std::span<const float> logits, const Sequence& sequence);
   bool is_end(TokenId token) const;
   bool is_last(TokenId token, const Sequence& sequence);
   bool ends(FinishReason reason);
@@ -46,7 +54,9 @@ class Answer {
   const Engine& engine_;
   const GenerateOptions& options_;
   const std::function<bool(std::string_view)> on_text_;
+  TokenConstraint* const constraint_;
   Sampler sampler_;
+  std::vector<float> masked_;  // [vocab], with a constraint
   context::StreamDecoder decoder_;
   StopMatcher stops_;
   Generated out_;

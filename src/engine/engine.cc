@@ -114,21 +114,31 @@ SequenceCache Engine::cached(const Sequence& sequence) const {
   return counted;
 }
 
-Sequence Engine::create_sequence() {
+Sequence Engine::create_sequence(CacheScope scope) {
   Sequence sequence;
+  sequence.scope_ = std::move(scope);
   sequence.cached_ = store_->create_sequence();
   return sequence;
 }
 
 Sequence Engine::fork(const Sequence& sequence) {
   Sequence twin;
+  twin.scope_ = sequence.scope_;
   twin.tokens_ = sequence.tokens_;
   twin.cached_ = store_->fork(sequence.cached_);
   return twin;
 }
 
-bool Engine::finds_prefixes() const {
-  return !options_.cache.recomputes() && options_.prefix_reuse == PrefixReuse::kOn;
+bool Engine::shares_prefixes(const Sequence& sequence) const {
+  return !options_.cache.recomputes() && options_.prefix_reuse == PrefixReuse::kOn &&
+         sequence.scope_.reuse == PrefixReuse::kOn;
+}
+
+kv::IdentityKey Engine::key_of(const Sequence& sequence) const {
+  kv::IdentityKey key = key_;
+  key.tenant = sequence.scope_.tenant;
+  key.salt = sequence.scope_.salt;
+  return key;
 }
 
 Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
@@ -143,7 +153,7 @@ Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
     return reuse;
   }
   kv::PrefixMatch known;
-  if (finds_prefixes()) known = store_->match(key_, prompt);
+  if (shares_prefixes(sequence)) known = store_->match(key_of(sequence), prompt);
   // The sequence's own pages first: they need no copy. Windows may have left them behind, and a
   // page that is sealed can only be kept as a whole.
   for (const int64_t kept : {own, own - own % kv::kPageTokens}) {
@@ -160,12 +170,12 @@ Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
 }
 
 void Engine::publish(const Sequence& sequence, PublishPoint point) {
-  if (!finds_prefixes() || sequence.tokens_.empty()) return;
+  if (!shares_prefixes(sequence) || sequence.tokens_.empty()) return;
   const auto& groups = store_->geometry().groups();
   const bool has_windows =
       std::ranges::any_of(groups, [](const kv::LayerGroup& group) { return group.is_window(); });
   const bool shares_tail = point == PublishPoint::kEnds || has_windows;
-  store_->publish(key_, sequence.cached_, sequence.tokens_,
+  store_->publish(key_of(sequence), sequence.cached_, sequence.tokens_,
                   shares_tail ? kv::PublishTail::kShare : kv::PublishTail::kLeave);
 }
 

@@ -50,6 +50,13 @@ struct EngineOptions {
   std::optional<int64_t> prefix_bytes;          // of memory for pages, at most; absent: half of it
 };
 
+/// Whose pages a sequence may find, and who may find its own: those of the same scope.
+struct CacheScope {
+  std::string tenant = {};
+  std::string salt = {};
+  PrefixReuse reuse = PrefixReuse::kOn;  // off: it neither finds pages nor leaves any
+};
+
 /// A sequence's tokens with their cached keys and values. Move-only; returns its pages when
 /// destroyed. Must not outlive its Engine.
 class Sequence {
@@ -63,6 +70,7 @@ class Sequence {
  private:
   friend class Engine;
   Sequence() = default;
+  CacheScope scope_;
   std::vector<TokenId> tokens_;
   kv::KvSequence cached_;
 };
@@ -106,16 +114,18 @@ class Engine {
   const kv::KvGeometry& geometry() const { return store_->geometry(); }
   kv::KvStats kv_stats() const { return store_->stats(); }
   MemoryReport memory() const;
+  /// Who holds how many pages, counted now.
+  kv::PageCounts page_counts() const { return store_->count_pages(); }
   /// The pages of a sequence, counted now.
   SequenceCache cached(const Sequence& sequence) const;
   /// Aborts if any page or byte is unaccounted for (law 3).
   void check() const { store_->check(); }
 
-  Sequence create_sequence();
-  /// A second sequence with the same tokens on the same pages.
+  Sequence create_sequence(CacheScope scope = {});
+  /// A second sequence of the same scope, with the same tokens on the same pages.
   Sequence fork(const Sequence& sequence);
-  /// Makes `sequence` the longest beginning of `prompt` that it, or any published sequence, holds:
-  /// never the last token, whose logits are needed. What else it held is forgotten.
+  /// Makes `sequence` the longest beginning of `prompt` that it, or any published sequence of its
+  /// scope, holds: never the last token, whose logits are needed. What else it held is forgotten.
   Reuse resume(Sequence& sequence, std::span<const TokenId> prompt);
   /// Lets later prompts find the tokens of `sequence`. For layers with windows this is a point from
   /// which a prompt may go on. Where the sequence goes on itself, it keeps a last page that is not
@@ -149,7 +159,8 @@ class Engine {
  private:
   Engine(const Model& model, EngineOptions options, Window window,
          const kernels::KernelSet* kernels);
-  bool finds_prefixes() const;
+  bool shares_prefixes(const Sequence& sequence) const;
+  kv::IdentityKey key_of(const Sequence& sequence) const;
   int64_t logit_rows(std::span<const StepItem> items) const;
   Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);
   Result<void> check_step(std::span<const StepItem> items) const;
@@ -174,7 +185,7 @@ class Engine {
   const kernels::KernelSet* kernels_;
   ThreadPool threads_;
   std::unique_ptr<kv::KvStore> store_;
-  kv::IdentityKey key_;
+  kv::IdentityKey key_;  // of the scope without a name
   std::unique_ptr<model::Transformer> transformer_;
   std::vector<float> logits_;  // grows to what append() needs
 };

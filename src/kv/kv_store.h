@@ -119,6 +119,21 @@ struct KvStats {
   std::vector<KvGroupStats> groups = {};
 };
 
+/// Who holds how many pages, in all groups and both forms; each page counts once.
+struct PageCounts {
+  int64_t free = 0;  // that the pools could still hand out; the budget may allow fewer
+  int64_t held_by_sequences = 0;
+  int64_t held_by_tree = 0;
+  int64_t pinned = 0;          // held by both: evicting them frees nothing
+  int64_t spilled = 0;         // of those held
+  int64_t sequence_bytes = 0;  // in memory, as all bytes here
+  int64_t tree_bytes = 0;
+  int64_t pinned_bytes = 0;
+
+  [[nodiscard]] int64_t held() const { return held_by_sequences + held_by_tree - pinned; }
+  [[nodiscard]] int64_t total() const { return held() + free; }
+};
+
 class KvStore {
  public:
   /// kDoesNotFit with the numbers if the system refuses the addresses or the budget the static
@@ -185,6 +200,8 @@ class KvStore {
   [[nodiscard]] const PageTable& table(const KvSequence& seq, int32_t group) const;
 
   [[nodiscard]] KvStats stats() const;
+  /// Walks page tables and tree.
+  [[nodiscard]] PageCounts count_pages() const;
 
   /// Walks everything: pins equal table entries and tree nodes, free + held = total, the ledger
   /// agrees, tables cover exactly what their sequence needs, reserved slots are private. The first
@@ -250,6 +267,9 @@ class KvStore {
   [[nodiscard]] std::vector<GroupNeed> needs(const Sequence& sequence, int64_t end) const;
   [[nodiscard]] std::optional<std::vector<GroupPages>> acquire_pages(const Sequence& sequence,
                                                                      int64_t end);
+  void count_pages(size_t group, PageForm form, PageCounts& counts) const;
+  [[nodiscard]] std::vector<int32_t> count_entries(const PagePool& pool, size_t group,
+                                                   PageForm form) const;
   [[nodiscard]] std::optional<std::string> find_pool_fault(size_t group) const;
   [[nodiscard]] std::optional<std::string> find_pin_fault(const PagePool& pool, size_t group,
                                                           PageForm form) const;

@@ -60,13 +60,7 @@ std::optional<std::string> KvStore::find_pool_fault(size_t group) const {
 std::optional<std::string> KvStore::find_pin_fault(const PagePool& pool, size_t group,
                                                    PageForm form) const {
   if (auto fault = pool.find_fault()) return fault;
-  std::vector<int32_t> entries(static_cast<size_t>(pool.num_touched()), 0);
-  for (const auto& [id, sequence] : sequences_) {
-    for (const PageTableEntry& entry : sequence.tables[group].entries()) {
-      const PageRef& page = entry.form(form);
-      if (page) ++entries.at(static_cast<size_t>(page.id().value));
-    }
-  }
+  std::vector<int32_t> entries = count_entries(pool, group, form);
   tree_.count_pages(group, form, entries);
   for (int32_t page = 0; page < pool.num_touched(); ++page) {
     const int32_t pins = pool.pin_count({page});
