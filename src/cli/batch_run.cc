@@ -26,6 +26,7 @@ Error usage(std::string message) {
 }
 
 Result<void> check_combination(const RunOptions& options) {
+  if (options.profile) return usage("--profile is of one prompt: leave out --batch");
   if (!options.prompt.pieces.empty() || options.prompt.messages_file) {
     return usage("--batch already holds the prompts; leave out -p, -f and --messages");
   }

@@ -78,6 +78,7 @@ void declare_bench(OptionParser& parser, BenchOptions& options) {
               [&options](std::string_view option, std::string_view value) {
                 return parse_format(options, option, value);
               }});
+  declare_profile(parser, tests.profile);
   parser.add({{"--svg"}, "FILE", "draw tokens a second against depth", store(options.svg)});
   declare_greedy(parser);
   declare(parser, options.compute);

@@ -28,6 +28,16 @@ std::string rows(const BenchReport& report, std::string_view pattern, std::strin
   return out;
 }
 
+std::string profiles(const BenchReport& report) {
+  std::string out;
+  for (const BenchResult& r : report.results) {
+    if (r.profile_text.empty()) continue;
+    out += fmt::format("\n{} at {} x{}, {}, {} thread{}\n{}", r.test, r.depth, r.batch, r.kv,
+                       r.threads, r.threads == 1 ? "" : "s", r.profile_text);
+  }
+  return out;
+}
+
 std::string heading(const BenchSubject& subject, const BenchReport& report) {
   std::string peak;
   if (report.int8_peak > 0) peak = fmt::format(", {:.0f} GOP/s", report.int8_peak / 1e9);
@@ -49,6 +59,7 @@ Json result_json(const BenchResult& r) {
   json.set("limit_fraction", r.limit_fraction ? Json(*r.limit_fraction) : Json());
   json.set("read_bytes_per_second", r.read_rate);
   json.set("stolen", r.stolen);
+  if (!r.profile.is_null()) json.set("profile", r.profile);
   return json;
 }
 
@@ -77,7 +88,8 @@ std::string bench_text(const BenchSubject& subject, const BenchReport& report, B
              "{:<8} {:>7} {:>6} {:<8} {:>7} {:>9.1f} {:>9.1f} {:>9.1f} {:>12} {:>10.1f} {:>8.1f}\n",
              fmt::format("{:<8} {:>7} {:>6} {:<8} {:>7} {:>9} {:>9} {:>9} {:>12} {:>10} {:>8}\n",
                          "test", "depth", "batch", "kv", "threads", "tok/s", "p10", "p90",
-                         "of the limit", "reads GB/s", "stolen %"));
+                         "of the limit", "reads GB/s", "stolen %")) +
+         profiles(report);
 }
 
 Json bench_json(const BenchSubject& subject, const BenchReport& report) {

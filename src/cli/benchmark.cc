@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "cli/builtin_text.h"
 #include "cli/interrupt.h"
+#include "cli/profile_report.h"
 #include "cli/report.h"
 #include "cli/session.h"
 #include "engine/engine.h"
@@ -45,7 +46,9 @@ class Benchmark {
  private:
   Result<void> measure_codec(kv::KvCodecs codecs) {
     warn_of_coarse_codecs(output_, codecs);
-    QUIRE_TRY(engine_, Engine::create(model_, engine_options(env_, compute_, {.kv = codecs})));
+    engine::EngineOptions options = engine_options(env_, compute_, {.kv = codecs});
+    if (tests_.profile) options.profile = &profile_;
+    QUIRE_TRY(engine_, Engine::create(model_, options));
     report_.isa = engine_->isa();
     int8_peak_ = engine::int8_peak(*pool_, report_.isa);
     report_.int8_peak = std::max(report_.int8_peak, int8_peak_);
@@ -87,12 +90,17 @@ class Benchmark {
       output_.progress(fmt::format("{} at {} x{}", result.test, result.depth, result.batch),
                        static_cast<double>(i) / static_cast<double>(tests_.repetitions + 1));
       QUIRE_TRY(const double ms, work());
+      if (i == 0) profile_.clear();  // what came before warmed up
       if (i > 0) result.tok_s.push_back(static_cast<double>(tokens) * 1000.0 / ms);
     }
     const ProcessorTime after = processor_time(env_.files);
     if (after.total > before.total) {
       result.stolen = static_cast<double>(after.stolen - before.stolen) /
                       static_cast<double>(after.total - before.total);
+    }
+    if (tests_.profile) {
+      result.profile_text = profile_text(profile_, engine_->geometry());
+      result.profile = profile_json(profile_, engine_->geometry());
     }
     report_.results.push_back(std::move(result));
     return {};
@@ -105,7 +113,9 @@ class Benchmark {
             .kv = kv::name(engine_->geometry().codecs()),
             .threads = engine_->num_threads(),
             .tok_s = {},
-            .limit_fraction = std::nullopt};
+            .limit_fraction = std::nullopt,
+            .profile_text = {},
+            .profile = {}};
   }
 
   Result<void> measure_prefill(int64_t depth) {
@@ -188,6 +198,7 @@ class Benchmark {
   const BenchTests& tests_;
   Output& output_;
   engine::ReadProbe probe_;
+  model::Profile profile_;
   std::unique_ptr<ThreadPool> pool_;  // for the probes, as many threads as the engine has
   std::unique_ptr<Engine> engine_;
   double int8_peak_ = 0.0;

@@ -27,6 +27,7 @@ struct BenchTests {
   std::vector<kv::KvCodecs> codecs = {kv::KvCodecs{}};
   std::vector<int64_t> threads;  // empty: the default
   int64_t repetitions = 5;
+  bool profile = false;  // each test's steps; costs a little of its speed
 };
 
 struct BenchResult {
@@ -39,6 +40,8 @@ struct BenchResult {
   std::optional<double> limit_fraction;  // of the memory's rate, or of the integer peak
   double read_rate = 0.0;                // bytes a second of as many bytes as a step reads
   double stolen = 0.0;                   // share of all processors' time meanwhile
+  std::string profile_text;              // with BenchTests::profile
+  formats::Json profile;                 // the same
 };
 
 /// All results, and what they were measured on.

@@ -204,7 +204,13 @@ void declare(OptionParser& parser, ComputeOptions& options) {
               [&options](std::string_view option, std::string_view value) {
                 return parse_activations(options, option, value);
               }});
-  parser.add({{"--profile"}, "", "", refuse("profiles are not supported yet; see 'quire bench'")});
+}
+
+void declare_profile(OptionParser& parser, bool& wanted) {
+  parser.add({{"--profile"},
+              "",
+              "show where the time of the forward passes went, step by step",
+              set(wanted)});
 }
 
 void declare(OptionParser& parser, CacheOptions& options) {

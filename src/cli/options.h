@@ -77,6 +77,8 @@ struct GenerationOptions {
 void declare(OptionParser& parser, OutputOptions& options);
 void declare(OptionParser& parser, ModelOptions& options, size_t most_models = 1);
 void declare(OptionParser& parser, ComputeOptions& options);
+/// --profile
+void declare_profile(OptionParser& parser, bool& wanted);
 void declare(OptionParser& parser, CacheOptions& options);
 /// Only how keys and values are stored.
 void declare_kv(OptionParser& parser, kv::KvCodecs& codecs);

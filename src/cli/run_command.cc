@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/pieces.h"
+#include "cli/profile_report.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/session.h"
@@ -49,6 +50,7 @@ void declare_run(OptionParser& parser, RunOptions& options) {
   declare(parser, options.beams);
   declare(parser, options.cache);
   declare(parser, options.compute);
+  declare_profile(parser, options.profile);
   declare(parser, options.output);
   parser.add({{"--logprobs"},
               "[TOP]",
@@ -86,12 +88,14 @@ class Run {
     // There is no earlier prompt to find again, and choices fork.
     wanted.prefix_reuse = engine::PrefixReuse::kOff;
     wanted.static_sequences = num_sequences();
+    if (options_.profile) wanted.profile = &profile_;
     QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
     QUIRE_TRY_VOID(decide_length());
     QUIRE_TRY_VOID(engine::check_request(*engine_, prompt_.tokens, generate_options(/*choice=*/0)));
     if (turn_) QUIRE_TRY_VOID(turn_->keep_question());
     QUIRE_TRY_VOID(rules_ ? search_beams() : generate_choices());
     if (turn_) QUIRE_TRY_VOID(turn_->keep_answer(prompt_, choices_.front().generated));
+    if (options_.profile) show_profile();
     QUIRE_TRY_VOID(output_.finish(document()));
     if (cut_short_) return *std::move(cut_short_);
     if (interrupted()) return Error{ErrorCode::kInterrupted, ""};
@@ -213,6 +217,12 @@ class Run {
     }
   }
 
+  void show_profile() {
+    std::string table = profile_text(profile_, engine_->geometry());
+    table.pop_back();  // a remark ends its own line
+    output_.remark(table);
+  }
+
   Json choice_json(const Choice& choice) const {
     const Generated& generated = choice.generated;
     Json json;
@@ -252,6 +262,7 @@ class Run {
     json.set("timings", timings_json(loaded_.load_ms, first));
     json.set("kv", kv_);
     json.set("memory", memory_);
+    if (options_.profile) json.set("profile", profile_json(profile_, engine_->geometry()));
     json.set("model", utf8_sanitized(loaded_.model->path()));
     json.set("seed", options_.sampling.seed);
     if (turn_) json.set("conversation", turn_->to_json());
@@ -263,6 +274,7 @@ class Run {
   Output& output_;
   LoadedModel loaded_;
   engine::Prompt prompt_;
+  model::Profile profile_;
   std::unique_ptr<Engine> engine_;
   std::optional<int64_t> max_tokens_;
   std::optional<engine::BeamRules> rules_;

@@ -18,6 +18,7 @@ struct RunOptions {
   SamplingChoice sampling;
   CacheOptions cache;
   ComputeOptions compute;
+  bool profile = false;
   OutputOptions output;
   int64_t choices = 1;
   BeamOptions beams;

@@ -83,7 +83,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, const EngineO
   const model::TransformerOptions transformer{
       .max_rows = static_cast<int32_t>(chunk),
       .window_tokens = options.context_tokens.value_or(config.context),
-      .policy = options.activations};
+      .policy = options.activations,
+      .profile = options.profile};
   QUIRE_TRY(engine->transformer_, model::Transformer::create({.config = &model.config(),
                                                               .weights = &model.weights(),
                                                               .kernels = kernels,

@@ -48,6 +48,7 @@ struct EngineOptions {
   std::string isa;                              // empty: the fastest; else as QUIRE_ISA
   PrefixReuse prefix_reuse = PrefixReuse::kOn;  // changes no bit
   std::optional<int64_t> prefix_bytes;          // of memory for pages, at most; absent: half of it
+  model::Profile* profile = nullptr;            // where the time of each step is noted; outlives it
 };
 
 /// Whose pages a sequence may find, and who may find its own: those of the same scope.

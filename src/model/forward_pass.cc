@@ -13,12 +13,21 @@ Result<void> ForwardPass::run(std::span<float> logits) {
   prepare_rotations();
   plan_attentions();
   for (int32_t layer = 0; layer < c_.num_layers; ++layer) {
-    if (batch_.stream != nullptr) QUIRE_TRY_VOID(batch_.stream->enter(layer));
+    group_ = places_[static_cast<size_t>(layer)].group;
+    QUIRE_TRY_VOID(read_back(layer));
     attention_block(layer);
     ffn_block(layer);
   }
+  group_ = Profile::kNoGroup;
   project_logits(logits);
   return {};
+}
+
+/// The spilled pages of this layer, if there are any.
+Result<void> ForwardPass::read_back(int32_t layer) {
+  if (batch_.stream == nullptr) return {};
+  const StepTimer timer = timed(Step::kReadBack);
+  return batch_.stream->enter(layer);
 }
 
 void ForwardPass::find_positions() {
@@ -29,6 +38,7 @@ void ForwardPass::find_positions() {
 }
 
 void ForwardPass::embed() {
+  const StepTimer timer = timed(Step::kEmbed);
   const float scale = c_.embedding_scale;
   for_rows(batch_.num_rows(), [&](int32_t begin, int32_t end) {
     for (int32_t row = begin; row < end; ++row) {
@@ -52,6 +62,7 @@ void ForwardPass::add_positions(int32_t row_begin, int32_t row_end) {
 }
 
 void ForwardPass::prepare_rotations() {
+  const StepTimer timer = timed(Step::kEmbed);
   for (int32_t r = 0; r < static_cast<int32_t>(s_.ropes.size()); ++r) {
     const Rope& rope = s_.ropes[static_cast<size_t>(r)];
     const size_t half = static_cast<size_t>(rope.half());
@@ -107,6 +118,7 @@ void ForwardPass::norm_rows(const NormWeights& norm, const float* x, float* y, i
 
 void ForwardPass::norm_and_quantize(const NormWeights& norm, Activations& out,
                                     Consumers consumers) {
+  const StepTimer timer = timed(Step::kNorm);
   const QuantizedForms forms = forms_for(consumers, policy_);
   for_rows(batch_.num_rows(), [&](int32_t begin, int32_t end) {
     norm_rows(norm, stream(), out.f32(), c_.hidden, begin, end);
@@ -117,6 +129,7 @@ void ForwardPass::norm_and_quantize(const NormWeights& norm, Activations& out,
 void ForwardPass::quantize_rows(Activations& x, Consumers consumers) {
   const QuantizedForms forms = forms_for(consumers, policy_);
   if (forms.none()) return;
+  const StepTimer timer = timed(Step::kNorm);
   for_rows(batch_.num_rows(),
            [&](int32_t begin, int32_t end) { quantize(kernels_, forms, x, begin, end); });
 }
@@ -131,6 +144,18 @@ kernels::MatmulArgs ForwardPass::product(const WeightMatrix& weights, Activation
           .store = store};
 }
 
+void ForwardPass::multiply(Step step, std::span<const kernels::MatmulArgs> products) {
+  StepTimer timer = timed(step);
+  if (timer.is_on()) {
+    for (const kernels::MatmulArgs& p : products) {
+      const auto weights = static_cast<double>(p.weights->rows() * p.weights->cols());
+      timer.add_work(static_cast<double>(p.weights->bytes()),
+                     2.0 * weights * static_cast<double>(p.x.num_rows));
+    }
+  }
+  matmul_group(kernels_, threads_, products);
+}
+
 void ForwardPass::add_bias(const std::vector<float>& bias, float* out, int64_t row_begin,
                            int64_t row_end) const {
   if (bias.empty()) return;
@@ -140,13 +165,14 @@ void ForwardPass::add_bias(const std::vector<float>& bias, float* out, int64_t r
   }
 }
 
-void ForwardPass::add_product(const Linear& weights, Activations& x, const NormWeights& post_norm) {
+void ForwardPass::add_product(Step step, const Linear& weights, Activations& x,
+                              const NormWeights& post_norm) {
   const bool straight = post_norm.empty() && weights.bias.empty() && c_.residual_scale == 1.0f;
   if (straight) {
-    matmul_group(kernels_, threads_, {product(weights.matrix, x, stream(), kernels::Store::kAdd)});
+    multiply(step, {product(weights.matrix, x, stream(), kernels::Store::kAdd)});
     return;
   }
-  matmul_group(kernels_, threads_, {product(weights.matrix, x, floats(s_.branch))});
+  multiply(step, {product(weights.matrix, x, floats(s_.branch))});
   if (!weights.bias.empty()) {
     for_rows(batch_.num_rows(), [&](int32_t begin, int32_t end) {
       add_bias(weights.bias, floats(s_.branch), begin, end);
@@ -156,6 +182,7 @@ void ForwardPass::add_product(const Linear& weights, Activations& x, const NormW
 }
 
 void ForwardPass::add_branch(const NormWeights& post_norm) {
+  const StepTimer timer = timed(Step::kNorm);
   float* branch = floats(s_.branch);
   for_rows(batch_.num_rows(), [&](int32_t begin, int32_t end) {
     norm_rows(post_norm, branch, branch, c_.hidden, begin, end);
@@ -186,7 +213,7 @@ void ForwardPass::project_logits(std::span<float> logits) {
   });
   kernels::MatmulArgs args = product(head, s_.normed, logits.data());
   args.x = s_.normed.view(wanted);
-  matmul_group(kernels_, threads_, {args});
+  multiply(Step::kHead, {args});
   if (c_.logit_scale == 1.0f && c_.logit_soft_cap == 0.0f) return;
   for_rows(wanted, [&](int32_t begin, int32_t end) {
     float* rows = logits.data() + begin * vocab;

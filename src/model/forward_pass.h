@@ -16,6 +16,7 @@
 #include "model/config.h"
 #include "model/expert_routes.h"
 #include "model/matmul_group.h"
+#include "model/profile.h"
 #include "model/scratch.h"
 #include "model/seal_plan.h"
 #include "model/transformer.h"
@@ -34,6 +35,7 @@ class ForwardPass {
     kernels::ActivationPolicy policy;
     int32_t max_rows;
     Scratch& scratch;
+    Profile* profile;  // nullptr: none is wanted
   };
   ForwardPass(const Parts& parts, const Batch& batch)
       : c_(parts.config),
@@ -44,6 +46,7 @@ class ForwardPass {
         policy_(parts.policy),
         max_rows_(parts.max_rows),
         s_(parts.scratch),
+        profile_(parts.profile),
         batch_(batch) {}
 
   /// Fails only where the batch's stream does. // logits: [logit_rows, vocab]
@@ -55,6 +58,7 @@ class ForwardPass {
   // Start and end of a pass.
   void embed();
   void add_positions(int32_t row_begin, int32_t row_end);
+  Result<void> read_back(int32_t layer);
   void find_positions();
   void prepare_rotations();
   void plan_attentions();
@@ -67,6 +71,7 @@ class ForwardPass {
   void norm_query_and_key(const LayerWeights& w, int32_t row_begin, int32_t row_end);
   void rotate(int32_t rope, int32_t row_begin, int32_t row_end);
   void attend(int32_t layer);
+  void count_attention(KvPlace place, StepTimer& timer) const;
   std::vector<kernels::AttentionArgs> attention_args(KvPlace place);
   float* partials_for(int64_t count);
 
@@ -86,6 +91,12 @@ class ForwardPass {
   void sum_experts(const ExpertRoutes& routes);
 
   // What both use.
+  StepTimer timed(Step step) const { return {profile_, step, group_}; }
+  /// Runs products that share their input.
+  void multiply(Step step, std::span<const kernels::MatmulArgs> products);
+  void multiply(Step step, std::initializer_list<kernels::MatmulArgs> products) {
+    multiply(step, std::span(products.begin(), products.size()));
+  }
   float* stream() { return floats(s_.stream); }
   static float* floats(HugeBuffer& buffer) { return buffer.as<float>().data(); }
   float* angles(HugeBuffer& buffer, int32_t rope) {
@@ -103,7 +114,8 @@ class ForwardPass {
   void add_bias(const std::vector<float>& bias, float* out, int64_t row_begin,
                 int64_t row_end) const;
   /// stream += residual_scale * post_norm(weights x + bias).
-  void add_product(const Linear& weights, kernels::Activations& x, const NormWeights& post_norm);
+  void add_product(Step step, const Linear& weights, kernels::Activations& x,
+                   const NormWeights& post_norm);
   /// stream += residual_scale * post_norm(branch), for what stands in the branch buffer.
   void add_branch(const NormWeights& post_norm);
 
@@ -127,6 +139,8 @@ class ForwardPass {
   const kernels::ActivationPolicy policy_;
   const int32_t max_rows_;
   Scratch& s_;
+  Profile* const profile_;
+  int32_t group_ = Profile::kNoGroup;  // of the layer at hand
   const Batch& batch_;
   std::vector<AttentionPlan> plans_;          // [layer groups]
   std::vector<std::vector<PageSeal>> seals_;  // [layer groups]

@@ -6,10 +6,9 @@ namespace quire::model {
 void ForwardPass::attention_block(int32_t layer) {
   const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
   norm_and_quantize(w.attention_norm, s_.normed, {&w.query.matrix, &w.key.matrix, &w.value.matrix});
-  matmul_group(kernels_, threads_,
-               {product(w.query.matrix, s_.normed, floats(s_.q)),
-                product(w.key.matrix, s_.normed, floats(s_.k)),
-                product(w.value.matrix, s_.normed, floats(s_.v))});
+  multiply(Step::kQueryKeyValue, {product(w.query.matrix, s_.normed, floats(s_.q)),
+                                  product(w.key.matrix, s_.normed, floats(s_.k)),
+                                  product(w.value.matrix, s_.normed, floats(s_.v))});
   rotate_and_store(layer);
   seal_full_pages(layer);
   attend(layer);
@@ -19,11 +18,12 @@ void ForwardPass::attention_block(int32_t layer) {
     const FfnWeights& ffn = w.ffn;
     norm_and_quantize(w.ffn_norm, s_.ffn_normed, {&ffn.gate.matrix, &ffn.up.matrix});
   }
-  add_product(w.attention_out, s_.attended, w.post_attention_norm);
+  add_product(Step::kAttentionOut, w.attention_out, s_.attended, w.post_attention_norm);
 }
 
 /// Finishes q, k and v (biases, norms, rotation) and writes k and v into their pages.
 void ForwardPass::rotate_and_store(int32_t layer) {
+  const StepTimer timer = timed(Step::kStoreKv);
   const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
   const KvPlace place = places_[static_cast<size_t>(layer)];
   const int32_t rope = c_.layers[static_cast<size_t>(layer)].rope;
@@ -84,6 +84,8 @@ void ForwardPass::rotate(int32_t rope, int32_t row_begin, int32_t row_end) {
 void ForwardPass::seal_full_pages(int32_t layer) {
   const KvPlace place = places_[static_cast<size_t>(layer)];
   const std::vector<PageSeal>& seals = seals_[static_cast<size_t>(place.group)];
+  if (seals.empty()) return;
+  const StepTimer timer = timed(Step::kSeal);
   const auto count = static_cast<int32_t>(seals.size()) * c_.num_kv_heads;
   threads_.parallel(count, [&](int32_t i) {
     const kernels::ScopedFloatEnvironment environment;
@@ -97,8 +99,31 @@ void ForwardPass::seal_full_pages(int32_t layer) {
   });
 }
 
+/// What attention reads of the pages, and its products with queries and with weights of values.
+void ForwardPass::count_attention(KvPlace place, StepTimer& timer) const {
+  for (const BatchSequence& part : batch_.sequences) {
+    const kernels::PagedKvView& kv = part.groups[static_cast<size_t>(place.group)];
+    const kernels::KvGroupShape& shape = kv.shape;
+    double read = 0.0;
+    double pairs = 0.0;  // of queries and keys
+    for (int32_t row = 0; row < part.num_rows; ++row) {
+      const int64_t position = int64_t{part.first_position} + row;
+      int64_t keys = position + 1;
+      if (kv.window > 0) keys = std::min<int64_t>(keys, int64_t{kv.window} + kv.sinks);
+      pairs += static_cast<double>(keys);
+      read = std::max(read, static_cast<double>(keys));
+    }
+    const auto layers = static_cast<double>(shape.num_layers);
+    const auto page = static_cast<double>(shape.sealed_page_bytes());  // as codes, if it has them
+    timer.add_work(read * page / layers / kernels::kPageSlots,
+                   pairs * 4.0 * static_cast<double>(c_.q_width()));
+  }
+}
+
 void ForwardPass::attend(int32_t layer) {
   const KvPlace place = places_[static_cast<size_t>(layer)];
+  StepTimer timer = timed(Step::kAttend);
+  if (timer.is_on()) count_attention(place, timer);
   const AttentionPlan& plan = plans_[static_cast<size_t>(place.group)];
   const std::vector<kernels::AttentionArgs> args = attention_args(place);
   const int64_t group_floats =

@@ -22,21 +22,21 @@ void ForwardPass::ffn_block(int32_t layer) {
 void ForwardPass::dense_ffn(const LayerWeights& w, Activations& x) {
   gate_and_up(w.ffn, x, s_.ffn);
   activate_and_quantize(w.ffn, s_.ffn, forms_for({&w.ffn.down.matrix}, policy_), batch_.num_rows());
-  add_product(w.ffn.down, s_.ffn.activated, w.post_ffn_norm);
+  add_product(Step::kDown, w.ffn.down, s_.ffn.activated, w.post_ffn_norm);
 }
 
 void ForwardPass::gate_and_up(const FfnWeights& w, Activations& x, FfnScratch& ffn) {
   if (!is_gated(c_.activation)) {
-    matmul_group(kernels_, threads_, {product(w.up.matrix, x, floats(ffn.up))});
+    multiply(Step::kGateUp, {product(w.up.matrix, x, floats(ffn.up))});
     return;
   }
-  matmul_group(
-      kernels_, threads_,
-      {product(w.gate.matrix, x, floats(ffn.gate)), product(w.up.matrix, x, floats(ffn.up))});
+  multiply(Step::kGateUp,
+           {product(w.gate.matrix, x, floats(ffn.gate)), product(w.up.matrix, x, floats(ffn.up))});
 }
 
 void ForwardPass::activate_and_quantize(const FfnWeights& w, FfnScratch& ffn, QuantizedForms forms,
                                         int32_t rows) {
+  const StepTimer timer = timed(Step::kActivate);
   const int64_t size = ffn.activated.cols();
   for_rows(rows, [&](int32_t begin, int32_t end) {
     add_bias(w.gate.bias, floats(ffn.gate), begin, end);
@@ -80,7 +80,7 @@ ExpertRoutes ForwardPass::route(const ExpertWeights& e, Activations& x) {
   // The router is small and what it decides is not smooth: it always meets f32 activations.
   kernels::MatmulArgs logits = product(e.router, x, shares);
   logits.policy = kernels::ActivationPolicy::kF32;
-  matmul_group(kernels_, threads_, {logits});
+  multiply(Step::kExperts, {logits});
   std::vector<ExpertChoice> choices;
   for (int64_t row = 0; row < batch_.num_rows(); ++row) {
     float* own = shares + row * c_.experts.count;
@@ -108,6 +108,7 @@ QuantizedForms ForwardPass::expert_forms(const ExpertWeights& e,
 void ForwardPass::gather_rows(const ExpertWeights& e, const ExpertRoutes& routes, Activations& x) {
   const QuantizedForms forms = expert_forms(e, {&FfnWeights::gate, &FfnWeights::up});
   Activations& rows = s_.experts.rows;
+  const StepTimer timer = timed(Step::kNorm);
   for_rows(routes.num_pairs(), [&](int32_t begin, int32_t end) {
     for (int32_t pair = begin; pair < end; ++pair) {
       const int64_t row = routes.rows[static_cast<size_t>(pair)];
@@ -137,10 +138,10 @@ void ForwardPass::run_experts(const ExpertWeights& e, const ExpertRoutes& routes
     add(first, expert.up.matrix, s.rows, s.ffn.up);
     add(second, expert.down.matrix, s.ffn.activated, s.results);
   }
-  matmul_group(kernels_, threads_, first);
+  multiply(Step::kExperts, first);
   activate_and_quantize(e.experts.front(), s.ffn, expert_forms(e, {&FfnWeights::down}),
                         routes.num_pairs());
-  matmul_group(kernels_, threads_, second);
+  multiply(Step::kExperts, second);
 }
 
 void ForwardPass::run_shared_expert(const ExpertWeights& e, Activations& x) {
@@ -150,8 +151,8 @@ void ForwardPass::run_shared_expert(const ExpertWeights& e, Activations& x) {
                         batch_.num_rows());
   kernels::MatmulArgs logit = product(e.shared_switch, x, floats(s.switches));
   logit.policy = kernels::ActivationPolicy::kF32;
-  matmul_group(kernels_, threads_,
-               {product(e.shared.down.matrix, s.shared.activated, floats(s.shared_result)), logit});
+  multiply(Step::kExperts,
+           {product(e.shared.down.matrix, s.shared.activated, floats(s.shared_result)), logit});
   kernels_.sigmoid(floats(s.switches), batch_.num_rows());
 }
 
@@ -159,6 +160,7 @@ void ForwardPass::run_shared_expert(const ExpertWeights& e, Activations& x) {
 void ForwardPass::sum_experts(const ExpertRoutes& routes) {
   ExpertScratch& s = s_.experts;
   const int64_t hidden = c_.hidden;
+  const StepTimer timer = timed(Step::kNorm);
   for_rows(batch_.num_rows(), [&](int32_t begin, int32_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* out = floats(s_.branch) + row * hidden;

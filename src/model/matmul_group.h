@@ -29,9 +29,5 @@ void quantize(const kernels::KernelSet& kernels, QuantizedForms forms, kernels::
 /// Runs all products; returns when they are done.
 void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
                   std::span<const kernels::MatmulArgs> products);
-inline void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
-                         std::initializer_list<kernels::MatmulArgs> products) {
-  matmul_group(kernels, threads, std::span(products.begin(), products.size()));
-}
 
 }  // namespace quire::model

@@ -42,7 +42,8 @@ Result<void> Transformer::forward(const Batch& batch, std::span<float> logits) {
                       .places = parts_.places,
                       .policy = options_.policy,
                       .max_rows = options_.max_rows,
-                      .scratch = *scratch_},
+                      .scratch = *scratch_,
+                      .profile = options_.profile},
                      batch)
       .run(logits);
 }

@@ -15,6 +15,7 @@
 #include "kernels/kernel_set.h"
 #include "model/batch.h"
 #include "model/config.h"
+#include "model/profile.h"
 #include "model/weights.h"
 
 namespace quire::model {
@@ -30,6 +31,7 @@ struct TransformerOptions {
   // The window that was asked for, whatever memory affords: LongRoPE's choice hangs on it.
   int64_t window_tokens = 0;
   kernels::ActivationPolicy policy = kernels::ActivationPolicy::kInt8;
+  Profile* profile = nullptr;  // where the time of each step is noted; must outlive the transformer
 };
 
 struct Scratch;

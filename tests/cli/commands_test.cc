@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "cli/run_quire.h"
 #include "kernels/kernel_set.h"
@@ -192,6 +194,21 @@ TEST(Bench, SweepsThreadsAndDrawsDepths) {
   const std::string drawn = file_content(svg);
   for (const char* line : {"pp8 f16, 1 thread<", "tg2 q8, 2 threads<"}) {
     EXPECT_THAT(drawn, HasSubstr(line));
+  }
+}
+
+TEST(Bench, ShowsWhereTheTimeOfEachTestWent) {
+  const Json json = call(
+      {"bench", tiny("llama_tied"), "--prefill", "8", "--decode", "2", "-r", "1", "--profile"});
+  for (const Json& result : *at(json, "results").as_array()) {
+    double shares = 0.0;
+    std::set<std::string> steps;
+    for (const Json& row : *at(result, "profile").as_array()) {
+      shares += *at(row, "share").as_double();
+      steps.insert(*at(row, "step").as_string());
+    }
+    EXPECT_NEAR(shares, 1.0, 1e-9);
+    EXPECT_THAT(steps, ::testing::IsSupersetOf({"qkv", "attend", "gate and up", "down", "head"}));
   }
 }
 

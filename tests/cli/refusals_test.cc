@@ -74,7 +74,6 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
   for (const char* stretch : {"yarn", "yarn:1", "linear:x", "ntk:2", "yarn:1e9", "yarn:2x"}) {
     refuse({"--rope-scaling", stretch}, "such as yarn:4");
   }
-  refuse({"--profile"}, "not supported yet");
   refuse({"-ngl", "99"}, "CPU only");
   refuse({"--lora", "a.gguf"}, "adapters are not supported");
 }
