@@ -38,8 +38,9 @@ inline void check_jinja_render(std::string_view source) {
     QUIRE_CHECK(compiled.error().message.rfind("line ", 0) == 0, "a syntax error names its line");
     return;
   }
+  // Tight, so that an input which runs into them costs milliseconds under the sanitizers.
   const jinja::Limits limits{
-      .max_steps = 50'000, .max_output_bytes = 1 << 20, .max_live_bytes = 4 << 20};
+      .max_steps = 4'000, .max_output_bytes = 64 << 10, .max_live_bytes = 1 << 20};
   const auto rendered = compiled->render(jinja_conversation(), {}, limits);
   if (!rendered.ok()) {
     QUIRE_CHECK(rendered.error().message.rfind("line ", 0) == 0, "an error names its line");
