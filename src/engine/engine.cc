@@ -130,9 +130,27 @@ Sequence Engine::fork(const Sequence& sequence) {
   return twin;
 }
 
-bool Engine::shares_prefixes(const Sequence& sequence) const {
-  return !options_.cache.recomputes() && options_.prefix_reuse == PrefixReuse::kOn &&
-         sequence.scope_.reuse == PrefixReuse::kOn;
+int32_t Engine::most_sequences() const {
+  if (options_.cache.offload_bytes) return 1;
+  if (options_.cache.kind == CacheKind::kStatic) return options_.static_sequences;
+  return INT32_MAX;
+}
+
+bool Engine::has_windows() const {
+  return std::ranges::any_of(store_->geometry().groups(),
+                             [](const kv::LayerGroup& group) { return group.is_window(); });
+}
+
+bool Engine::shares_prefixes() const {
+  return !options_.cache.recomputes() && options_.prefix_reuse == PrefixReuse::kOn;
+}
+
+bool Engine::shares_whole_pages() const {
+  return !kv::is_lossless(options_.kv) || options_.cache.offload_bytes.has_value();
+}
+
+bool Engine::may_share(const Sequence& sequence) const {
+  return shares_prefixes() && sequence.scope_.reuse == PrefixReuse::kOn;
 }
 
 kv::IdentityKey Engine::key_of(const Sequence& sequence) const {
@@ -154,7 +172,7 @@ Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
     return reuse;
   }
   kv::PrefixMatch known;
-  if (shares_prefixes(sequence)) known = store_->match(key_of(sequence), prompt);
+  if (may_share(sequence)) known = store_->match(key_of(sequence), prompt);
   // The sequence's own pages first: they need no copy. Windows may have left them behind, and a
   // page that is sealed can only be kept as a whole.
   for (const int64_t kept : {own, own - own % kv::kPageTokens}) {
@@ -171,11 +189,8 @@ Reuse Engine::resume(Sequence& sequence, std::span<const TokenId> prompt) {
 }
 
 void Engine::publish(const Sequence& sequence, PublishPoint point) {
-  if (!shares_prefixes(sequence) || sequence.tokens_.empty()) return;
-  const auto& groups = store_->geometry().groups();
-  const bool has_windows =
-      std::ranges::any_of(groups, [](const kv::LayerGroup& group) { return group.is_window(); });
-  const bool shares_tail = point == PublishPoint::kEnds || has_windows;
+  if (!may_share(sequence) || sequence.tokens_.empty()) return;
+  const bool shares_tail = point == PublishPoint::kEnds || has_windows();
   store_->publish(key_of(sequence), sequence.cached_, sequence.tokens_,
                   shares_tail ? kv::PublishTail::kShare : kv::PublishTail::kLeave);
 }

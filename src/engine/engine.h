@@ -113,6 +113,13 @@ class Engine {
   int32_t num_threads() const { return threads_.num_threads(); }
   std::string_view isa() const { return kernels_->name; }
   const kv::KvGeometry& geometry() const { return store_->geometry(); }
+  /// Sequences that the cache is made for: those of a static one, one of an offloaded one.
+  int32_t most_sequences() const;
+  /// Whether some layers see the last tokens only.
+  bool has_windows() const;
+  /// Whether sequences may find each other's pages, and then only whole ones.
+  bool shares_prefixes() const;
+  bool shares_whole_pages() const;
   kv::KvStats kv_stats() const { return store_->stats(); }
   MemoryReport memory() const;
   /// Who holds how many pages, counted now.
@@ -160,7 +167,7 @@ class Engine {
  private:
   Engine(const Model& model, EngineOptions options, Window window,
          const kernels::KernelSet* kernels);
-  bool shares_prefixes(const Sequence& sequence) const;
+  bool may_share(const Sequence& sequence) const;
   kv::IdentityKey key_of(const Sequence& sequence) const;
   int64_t logit_rows(std::span<const StepItem> items) const;
   Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);

@@ -3,29 +3,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
+#include "engine/scheduler_entry.h"
 
 namespace quire::engine {
+namespace {
 
-/// A request with what has become of it so far.
-struct Scheduler::Entry {
-  RequestId id;
-  Request request;
-  std::unique_ptr<RequestListener> listener;
-  std::vector<TokenId> tokens;       // the prompt and all chosen ones
-  std::unique_ptr<Answer> answer;    // since it was first admitted
-  std::optional<Sequence> sequence;  // while it runs
-  std::string text;                  // shown since the last event
+// However slow a step becomes, a prompt goes on by this much.
+constexpr int64_t kLeastChunk = 8;
 
-  int64_t prompt_tokens() const { return static_cast<int64_t>(request.prompt.size()); }
-  bool has_spoken() const { return answer && !answer->tokens().empty(); }
-  /// Tokens that have to run before the next one can be chosen.
-  std::span<const TokenId> pending() const {
-    return std::span(tokens).subspan(static_cast<size_t>(sequence->length()));
-  }
-};
+double steady_now_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
+SchedulerOptions with_clock(SchedulerOptions options) {
+  if (!options.now_ms) options.now_ms = steady_now_ms;
+  return options;
+}
+
+/// As if memory gave 10 GB/s and the cores computed 60 GFLOP/s, in attention a third of that. The
+/// first measured step says how far off that is.
+StepPrices guess_prices(const Engine& engine) {
+  const model::ModelConfig& config = engine.model().config();
+  const auto weights = static_cast<double>(engine.model().weights_bytes());
+  const auto kv = static_cast<double>(engine.geometry().used_bytes(1));
+  const auto width = static_cast<double>(config.q_width() * config.num_layers);
+  return {.pass_ms = weights / 1e7,
+          .row_ms = 2.0 * weights / 6e7,
+          .kv_token_ms = kv / 1e7,
+          .pair_ms = 4.0 * width / 2e7};
+}
+
+int32_t most_running(const Engine& engine, int32_t wanted) {
+  return std::clamp(wanted, 1, std::min(engine.most_sequences(), engine.max_step_tokens()));
+}
+
+}  // namespace
 
 Result<void> check_request(const Engine& engine, const Request& request) {
   QUIRE_TRY_VOID(check_request(engine, request.prompt, request.options));
@@ -39,7 +57,10 @@ Result<void> check_request(const Engine& engine, const Request& request) {
 }
 
 Scheduler::Scheduler(Engine& engine, SchedulerOptions options)
-    : engine_(engine), options_(std::move(options)) {}
+    : engine_(engine),
+      options_(with_clock(std::move(options))),
+      max_running_(most_running(engine, options_.max_sequences)),
+      cost_(guess_prices(engine)) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -47,163 +68,169 @@ void Scheduler::submit(RequestId id, Request request, std::unique_ptr<RequestLis
   auto entry = std::make_unique<Entry>();
   entry->id = id;
   entry->tokens = request.prompt;
+  // Without a cache there is nothing to go on from.
+  if (!engine_.cache().recomputes()) entry->resume_points = request.options.resume_points;
   entry->request = std::move(request);
   entry->listener = std::move(listener);
   waiting_.push_back(std::move(entry));
 }
 
-void Scheduler::cancel(RequestId id) {
-  if (auto entry = remove(id)) cancel(std::move(entry));
-}
-
-void Scheduler::cancel_all() {
-  for (Entries* entries : {&running_, &waiting_}) {
-    for (auto& entry : std::exchange(*entries, {})) cancel(std::move(entry));
-  }
-}
-
-void Scheduler::cancel(std::unique_ptr<Entry> entry) {
-  Generated answer{.prompt_tokens = entry->prompt_tokens()};
-  answer.finish = FinishReason::kInterrupted;
-  if (entry->answer) {
-    entry->answer->interrupt();
-    answer = entry->answer->take();
-  }
-  end(std::move(entry), std::move(answer));
-}
-
-/// Takes the entry out of the list it is in.
-std::unique_ptr<Scheduler::Entry> Scheduler::remove(RequestId id) {
-  for (Entries* entries : {&running_, &waiting_}) {
-    const auto found =
-        std::ranges::find_if(*entries, [&](const auto& entry) { return entry->id == id; });
-    if (found == entries->end()) continue;
-    std::unique_ptr<Entry> entry = std::move(*found);
-    entries->erase(found);
-    return entry;
-  }
-  return nullptr;
-}
-
 void Scheduler::step() {
-  admit();
-  if (running_.empty()) return;
-  std::vector<StepItem> items = form_batch();
-  if (forward(items).ok()) sample(items);
-}
-
-void Scheduler::admit() {
-  const auto most =
-      static_cast<size_t>(std::clamp(options_.max_sequences, 1, engine_.max_step_tokens()));
-  while (!waiting_.empty() && running_.size() < most) {
-    std::unique_ptr<Entry> entry = std::move(waiting_.front());
-    waiting_.erase(waiting_.begin());
-    match_prefix(*entry);
-    running_.push_back(std::move(entry));
+  no_room_ = false;
+  while (std::unique_ptr<Entry> next = admit()) {
+    if (match_prefix(*next) && reserve(*next)) {
+      start(std::move(next));
+    } else {
+      put_back(std::move(next));
+    }
   }
+  Batch batch = form_batch();
+  if (!forward(batch)) return;
+  sample(batch);
+  publish(batch);
 }
 
-void Scheduler::match_prefix(Entry& entry) {
-  const Request& request = entry.request;
-  entry.sequence = engine_.create_sequence(
-      {.tenant = request.tenant, .salt = request.salt, .reuse = request.reuse});
-  const Reuse reuse = engine_.resume(*entry.sequence, entry.tokens);
-  if (!entry.answer) {
-    counters_.prefix_queries += entry.prompt_tokens();
-    counters_.prefix_hits += reuse.cached_tokens;
-    const auto show = [&text = entry.text](std::string_view more) {
-      text += more;
-      return true;
-    };
-    entry.answer =
-        std::make_unique<Answer>(engine_, request.options, show, request.constraint.get());
-    entry.answer->set_prompt(entry.prompt_tokens(), reuse);
-  }
-  if (!entry.has_spoken()) entry.listener->on_start(reuse);
+void Scheduler::Batch::add(Entry& entry, int64_t tokens) {
+  const bool is_last = tokens == entry.num_pending();
+  StepWork& part = entry.is_reading() ? work.reading : work.decoding;
+  part.add(entry.sequence->length(), tokens);
+  entries.push_back(&entry);
+  items.push_back({.sequence = &*entry.sequence,
+                   .tokens = entry.pending().first(static_cast<size_t>(tokens)),
+                   .logits = is_last ? StepItem::Logits::kLast : StepItem::Logits::kNone});
 }
 
-/// The next token of each that decodes; what is left of the step goes to prompts in their order.
-std::vector<StepItem> Scheduler::form_batch() {
-  auto rows = static_cast<size_t>(engine_.max_step_tokens()) - running_.size();
-  std::vector<StepItem> items;
+/// The next token of each that decodes, and of prompts as much as the time allows.
+Scheduler::Batch Scheduler::form_batch() const {
+  Batch batch;
+  std::vector<Entry*> readers;
+  std::vector<Reader> limits;
   for (const auto& entry : running_) {
-    const auto pending = entry->pending();
-    const size_t take = std::min(pending.size(), rows + 1);
-    rows -= take - 1;
-    items.push_back(
-        {.sequence = &*entry->sequence,
-         .tokens = pending.first(take),
-         .logits = take == pending.size() ? StepItem::Logits::kLast : StepItem::Logits::kNone});
-  }
-  return items;
-}
-
-Result<void> Scheduler::forward(std::vector<StepItem>& items) {
-  const auto vocab = static_cast<size_t>(engine_.model().config().vocab);
-  logits_.resize(items.size() * vocab);
-  for (;;) {
-    const Result<void> done = engine_.step(items, logits_);
-    if (done.ok()) return {};
-    if (done.error().code == ErrorCode::kDoesNotFit && running_.size() > 1) {
-      preempt_youngest();
-      items.pop_back();
+    if (!entry->is_reading()) {
+      batch.add(*entry, 1);
       continue;
     }
-    for (auto& entry : std::exchange(running_, {})) end(std::move(entry), done.error());
-    return done;
+    readers.push_back(entry.get());
+    limits.push_back({entry->request.tenant, entry->tokens_to_next_point()});
   }
+  const auto given = divide_tokens(limits, affordable_tokens(readers, limits, batch));
+  for (size_t i = 0; i < readers.size(); ++i) {
+    if (given[i] > 0) batch.add(*readers[i], given[i]);
+  }
+  return batch;
 }
 
-void Scheduler::preempt_youngest() {
-  std::unique_ptr<Entry> entry = std::move(running_.back());
-  running_.pop_back();
-  engine_.publish(*entry->sequence, PublishPoint::kEnds);
-  entry->sequence.reset();
-  ++counters_.preemptions;
-  waiting_.insert(waiting_.begin(), std::move(entry));
+/// How much of the readers' prompts a step has time for beside those that decode.
+int64_t Scheduler::affordable_tokens(std::span<Entry* const> readers,
+                                     std::span<const Reader> limits, const Batch& decoding) const {
+  // Without a cache every step begins at the first token: the fewer steps, the better.
+  if (engine_.cache().recomputes()) return INT64_MAX;
+  const int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(decoding.entries.size());
+  if (decoding.entries.empty() || readers.empty()) return rows;
+  const double budget_ms = options_.prefill_slowdown * cost_.predict_decoding_ms(decoding.work);
+  const int64_t affordable = largest_that_fits(rows, [&](int64_t tokens) {
+    const auto given = divide_tokens(limits, tokens);
+    BatchWork work = decoding.work;
+    for (size_t i = 0; i < readers.size(); ++i) {
+      if (given[i] > 0) work.reading.add(readers[i]->sequence->length(), given[i]);
+    }
+    return cost_.predict_ms(work) <= budget_ms;
+  });
+  return std::max(affordable, std::min(rows, kLeastChunk));
 }
 
-void Scheduler::sample(const std::vector<StepItem>& items) {
+/// Runs the batch, with fewer of the running where memory is short. False if nothing ran.
+bool Scheduler::forward(Batch& batch) {
+  logits_.resize(batch.items.size() * static_cast<size_t>(engine_.model().config().vocab));
+  while (!batch.items.empty()) {
+    const double start = options_.now_ms();
+    const Result<void> done = engine_.step(batch.items, logits_);
+    if (done.ok()) {
+      cost_.learn(batch.work, options_.now_ms() - start);
+      return true;
+    }
+    if (done.error().code == ErrorCode::kDoesNotFit && running_.size() > 1) {
+      preempt_for_memory(batch);
+      continue;
+    }
+    for (const Entry* entry : batch.entries) end(take_out(entry->id), done.error());
+    return false;
+  }
+  return false;
+}
+
+void Scheduler::preempt_for_memory(Batch& batch) {
+  std::vector<Contender> running;
+  for (const auto& entry : running_) running.push_back(entry->contender());
+  const size_t victim = whom_to_preempt(running);
+  Batch rest;
+  for (size_t i = 0; i < batch.entries.size(); ++i) {
+    if (batch.entries[i] == running_[victim].get()) continue;
+    rest.add(*batch.entries[i], static_cast<int64_t>(batch.items[i].tokens.size()));
+  }
+  batch = std::move(rest);
+  preempt(victim);
+  ran_out_ = true;
+}
+
+/// Chooses the next token of each whose tokens have all run.
+void Scheduler::sample(const Batch& batch) {
   const auto vocab = static_cast<size_t>(engine_.model().config().vocab);
   std::span<const float> logits(logits_);
-  Entries still_running;
-  Entries all = std::exchange(running_, {});
-  for (size_t i = 0; i < items.size(); ++i) {
-    std::unique_ptr<Entry> entry = std::move(all[i]);
-    if (!entry->has_spoken()) {
-      entry->listener->on_prefill(entry->sequence->length(), entry->prompt_tokens());
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    Entry& entry = *batch.entries[i];
+    if (!entry.has_spoken()) {
+      entry.listener->on_prefill(entry.sequence->length(), entry.prompt_tokens());
     }
-    if (items[i].logits == StepItem::Logits::kNone) {
-      still_running.push_back(std::move(entry));
+    if (batch.items[i].logits == StepItem::Logits::kNone) continue;
+    choose(entry, logits.first(vocab));
+    logits = logits.subspan(vocab);
+  }
+}
+
+void Scheduler::choose(Entry& entry, std::span<const float> logits) {
+  Answer& answer = *entry.answer;
+  if (!entry.has_spoken()) {
+    counters_.prompt_tokens += entry.prompt_tokens();
+    answer.set_prefilled();
+  }
+  const bool goes_on = answer.choose(logits, *entry.sequence);
+  ++counters_.generated_tokens;
+  const TokenId token = answer.tokens().back();
+  entry.tokens.push_back(token);
+  const GeneratedLogprob* logprobs = answer.logprobs();
+  if (!goes_on) {
+    entry.finished = answer.take();
+    logprobs = entry.finished->logprobs.empty() ? nullptr : &entry.finished->logprobs.back();
+  }
+  entry.listener->on_token({token, entry.text, logprobs});
+  entry.text.clear();
+}
+
+/// Shows others what they may go on from, and lets go of those that ended.
+void Scheduler::publish(const Batch& batch) {
+  for (Entry* entry : batch.entries) {
+    if (entry->finished) {
+      Generated answer = *std::exchange(entry->finished, std::nullopt);
+      end(take_out(entry->id), std::move(answer));
       continue;
     }
-    if (!entry->has_spoken()) {
-      counters_.prompt_tokens += entry->prompt_tokens();
-      entry->answer->set_prefilled();
+    const int64_t length = entry->sequence->length();
+    const bool is_point = std::ranges::binary_search(entry->resume_points, length);
+    // What follows a prompt is the answer's own; what follows a resume point is another's too.
+    if (is_point) engine_.publish(*entry->sequence, PublishPoint::kEnds);
+    if (length == entry->prompt_tokens()) {
       engine_.publish(*entry->sequence, PublishPoint::kGoesOn);
     }
-    const bool goes_on = entry->answer->choose(logits.first(vocab), *entry->sequence);
-    logits = logits.subspan(vocab);
-    ++counters_.generated_tokens;
-    const TokenId token = entry->answer->tokens().back();
-    entry->tokens.push_back(token);
-    if (goes_on) {
-      entry->listener->on_token({token, entry->text, entry->answer->logprobs()});
-      entry->text.clear();
-      still_running.push_back(std::move(entry));
-      continue;
-    }
-    Generated answer = entry->answer->take();
-    entry->listener->on_token(
-        {token, entry->text, answer.logprobs.empty() ? nullptr : &answer.logprobs.back()});
-    end(std::move(entry), std::move(answer));
   }
-  running_ = std::move(still_running);
 }
 
 void Scheduler::end(std::unique_ptr<Entry> entry, Result<Generated> answer) {
-  if (entry->sequence) engine_.publish(*entry->sequence, PublishPoint::kEnds);
-  entry->sequence.reset();
+  if (entry->sequence) {
+    engine_.publish(*entry->sequence, PublishPoint::kEnds);
+    entry->sequence.reset();
+    ran_out_ = false;
+  }
   if (!answer.ok()) {
     ++counters_.ended_error;
   } else if (answer->finish == FinishReason::kStop) {
@@ -215,6 +242,37 @@ void Scheduler::end(std::unique_ptr<Entry> entry, Result<Generated> answer) {
   }
   ended_.push_back(
       {entry->id, std::move(entry->request.tenant), std::move(entry->listener), std::move(answer)});
+}
+
+void Scheduler::cancel(RequestId id) {
+  if (auto entry = take_out(id)) cancel(std::move(entry));
+}
+
+void Scheduler::cancel_all() {
+  for (Entries* entries : {&running_, &waiting_}) {
+    for (auto& entry : std::exchange(*entries, {})) cancel(std::move(entry));
+  }
+}
+
+void Scheduler::cancel(std::unique_ptr<Entry> entry) {
+  Generated answer;
+  answer.prompt_tokens = entry->prompt_tokens();
+  if (entry->answer) answer = entry->answer->take();
+  answer.finish = FinishReason::kInterrupted;
+  end(std::move(entry), std::move(answer));
+}
+
+/// Removes it from the list it is in; null if it is in none.
+std::unique_ptr<Scheduler::Entry> Scheduler::take_out(RequestId id) {
+  for (Entries* entries : {&running_, &waiting_}) {
+    const auto found =
+        std::ranges::find_if(*entries, [&](const auto& entry) { return entry->id == id; });
+    if (found == entries->end()) continue;
+    std::unique_ptr<Entry> entry = std::move(*found);
+    entries->erase(found);
+    return entry;
+  }
+  return nullptr;
 }
 
 std::vector<EndedRequest> Scheduler::take_ended() {

@@ -13,14 +13,19 @@
 #include <string>
 #include <vector>
 
-#include "engine/answer.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/schedule_plan.h"
+#include "engine/step_cost.h"
 
 namespace quire::engine {
 
 struct SchedulerOptions {
   int32_t max_sequences = 16;  // that run together, at least 1
+  /// How many times as long a step may take, as foretold, for the sake of prompts that are read
+  /// beside answers. Changes no bit.
+  double prefill_slowdown = 2.0;
+  std::function<double()> now_ms;  // empty: the steady clock
 };
 
 /// Since the scheduler's creation.
@@ -51,10 +56,12 @@ class Scheduler {
  public:
   /// `engine` must outlive it.
   Scheduler(Engine& engine, SchedulerOptions options);
+  /// Listeners of what is left hear no more.
   ~Scheduler();
 
   /// Requires check_request() to have passed, and ids that ascend.
   void submit(RequestId id, Request request, std::unique_ptr<RequestListener> listener);
+  /// Ends a request with what it has; all its pages return but those that the prefix tree keeps.
   /// An unknown or ended id is fine.
   void cancel(RequestId id);
   void cancel_all();
@@ -62,6 +69,8 @@ class Scheduler {
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  /// How many can run together, whatever was asked for.
+  int32_t max_running() const { return max_running_; }
   const SchedulerCounters& counters() const { return counters_; }
 
   /// One forward pass for all that run. Nothing happens without work.
@@ -70,23 +79,48 @@ class Scheduler {
   std::vector<EndedRequest> take_ended();
 
  private:
-  struct Entry;
+  struct Entry;                                         // engine/scheduler_entry.h
   using Entries = std::vector<std::unique_ptr<Entry>>;  // in the order of their ids
+  struct Batch {
+    std::vector<Entry*> entries;
+    std::vector<StepItem> items;  // of each entry
+    BatchWork work;
+    void add(Entry& entry, int64_t tokens);
+  };
 
-  void admit();
-  void match_prefix(Entry& entry);
-  std::vector<StepItem> form_batch();
-  Result<void> forward(std::vector<StepItem>& items);
-  void sample(const std::vector<StepItem>& items);
-  void preempt_youngest();
+  // Joining: engine/scheduler_admission.cc
+  std::unique_ptr<Entry> admit();
+  bool match_prefix(Entry& entry);
+  bool reserve(const Entry& entry);
+  void start(std::unique_ptr<Entry> entry);
+  void put_back(std::unique_ptr<Entry> entry);
+  bool make_way_for(const Contender& candidate);
+  bool still_follows(const Entry& entry) const;
+  int64_t shared_tokens(const Entry& a, const Entry& b) const;
+  int64_t promised_bytes(const Entry& entry) const;
+
+  // Running: engine/scheduler.cc
+  Batch form_batch() const;
+  int64_t affordable_tokens(std::span<Entry* const> readers, std::span<const Reader> limits,
+                            const Batch& decoding) const;
+  bool forward(Batch& batch);
+  void sample(const Batch& batch);
+  void publish(const Batch& batch);
+  void choose(Entry& entry, std::span<const float> logits);
+  void preempt(size_t index);
+  void preempt_for_memory(Batch& batch);
   void end(std::unique_ptr<Entry> entry, Result<Generated> answer);
-  std::unique_ptr<Entry> remove(RequestId id);
   void cancel(std::unique_ptr<Entry> entry);
+  std::unique_ptr<Entry> take_out(RequestId id);
 
   Engine& engine_;
   const SchedulerOptions options_;
+  const int32_t max_running_;
+  StepCost cost_;
   Entries waiting_;
   Entries running_;
+  bool no_room_ = false;  // in this step, for whose turn it is
+  bool ran_out_ = false;  // of memory, since a request last ended
   std::vector<EndedRequest> ended_;
   std::vector<float> logits_;  // [rows wanted, vocab]
   SchedulerCounters counters_;
