@@ -160,6 +160,7 @@ engine::GenerateOptions ChatSession::generate_options(int64_t prompt_tokens) con
   options.sampling.seed = seed_;
   options.max_tokens = options_.generation.max_tokens;
   options.stop = options_.generation.stop;
+  options.draft.most = static_cast<int32_t>(options_.generation.draft);
   const int64_t left = engine_->window().tokens - prompt_tokens;
   if (options_.generation.fit_output && options.max_tokens && left >= 1 &&
       left < *options.max_tokens) {

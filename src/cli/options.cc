@@ -357,6 +357,11 @@ void declare(OptionParser& parser, GenerationOptions& options) {
                 options.stop.emplace_back(value);
                 return {};
               }});
+  parser.add({{"--draft"},
+              "N",
+              "guess up to N tokens ahead from the text so far and verify them in one step, where "
+              "that pays (default 8; 0: never); changes no bit",
+              store_int(options.draft, 0, engine::DraftPolicy::kMostDrafts)});
   parser.add({{"--fit-output"},
               "",
               "lower -n to what the window has room for, and say so",

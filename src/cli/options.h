@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/option_parser.h"
+#include "engine/draft_policy.h"
 #include "engine/engine.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
@@ -72,6 +73,7 @@ struct GenerationOptions {
   std::optional<int64_t> max_tokens;
   bool fit_output = false;
   std::vector<std::string> stop;
+  int64_t draft = engine::DraftOptions().most;
 };
 
 void declare(OptionParser& parser, OutputOptions& options);

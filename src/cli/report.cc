@@ -133,6 +133,10 @@ Json timings_json(double load_ms, const engine::Generated& generated) {
   json.set("prefill_tok_s", tokens_per_second(prefilled_tokens(generated), t.prefill_ms));
   json.set("decode_tok_s", decode_tok_s(generated));
   json.set("itl_ms", std::move(itl));
+  Json draft;
+  draft.set("tokens", generated.drafts.drafted);
+  draft.set("accepted", generated.drafts.accepted);
+  json.set("draft", std::move(draft));
   return json;
 }
 

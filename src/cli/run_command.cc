@@ -129,6 +129,7 @@ class Run {
     options.sampling.choice = choice;
     options.max_tokens = max_tokens_;
     options.stop = options_.generation.stop;
+    options.draft.most = static_cast<int32_t>(options_.generation.draft);
     if (options_.logprobs) options.logprobs = static_cast<int32_t>(*options_.logprobs);
     return options;
   }

@@ -35,8 +35,8 @@ void Answer::set_prefilled() {
   out_.timings.prefill_ms = ms_between(start_, last_);
 }
 
-bool Answer::choose(std::span<const float> logits, const Sequence& sequence) {
-  const TokenId token = sample(logits, sequence);
+bool Answer::choose(std::span<const float> logits, std::span<const TokenId> before) {
+  const TokenId token = sample(logits, before);
   out_.tokens.push_back(token);
   if (options_.logprobs) {
     out_.logprobs.push_back(
@@ -49,17 +49,18 @@ bool Answer::choose(std::span<const float> logits, const Sequence& sequence) {
     out_.timings.gaps_ms.push_back(ms_between(last_, now));
   }
   last_ = now;
-  return !is_last(token, sequence);
+  return !is_last(token, before);
 }
 
 /// Log-probabilities are the model's own; only the choice is constrained.
-TokenId Answer::sample(std::span<const float> logits, const Sequence& sequence) {
+TokenId Answer::sample(std::span<const float> logits, std::span<const TokenId> before) {
+  const auto position = static_cast<int64_t>(before.size());
   if (constraint_ == nullptr) {
-    return sampler_.sample(logits, sequence.tokens(), sequence.length());
+    return sampler_.sample(logits, before, position);
   }
   masked_.assign(logits.begin(), logits.end());
   constraint_->mask(masked_);
-  const TokenId token = sampler_.sample(masked_, sequence.tokens(), sequence.length());
+  const TokenId token = sampler_.sample(masked_, before, position);
   constraint_->accept(token);
   return token;
 }
@@ -70,7 +71,7 @@ bool Answer::is_end(TokenId token) const {
 }
 
 /// Shows what the token says.
-bool Answer::is_last(TokenId token, const Sequence& sequence) {
+bool Answer::is_last(TokenId token, std::span<const TokenId> before) {
   if (is_end(token)) {
     out_.stop = engine_.model().tokenizer().piece(token);
     return ends(FinishReason::kStop);
@@ -83,7 +84,8 @@ bool Answer::is_last(TokenId token, const Sequence& sequence) {
   if (!go_on) return ends(FinishReason::kInterrupted);
   const auto count = static_cast<int64_t>(out_.tokens.size());
   if (options_.max_tokens && count >= *options_.max_tokens) return ends(FinishReason::kLength);
-  if (sequence.length() >= engine_.window().tokens) return ends(FinishReason::kLength);
+  if (static_cast<int64_t>(before.size()) >= engine_.window().tokens)
+    return ends(FinishReason::kLength);
   return false;
 }
 

@@ -27,7 +27,11 @@ class Answer {
 
   /// Chooses the next token from `logits`, those after all tokens of `sequence`; false if it was
   /// the last one.
-  bool choose(std::span<const float> logits, const Sequence& sequence);
+  bool choose(std::span<const float> logits, const Sequence& sequence) {
+    return choose(logits, sequence.tokens());
+  }
+  /// The same for logits after all of `before`, from the prompt's first token on.
+  bool choose(std::span<const float> logits, std::span<const TokenId> before);
   /// All that were chosen.
   std::span<const TokenId> tokens() const { return out_.tokens; }
   /// Of the last one; null if none are wanted.
@@ -38,6 +42,7 @@ class Answer {
   /// What is known before the first token.
   void set_prompt(int64_t prompt_tokens, const Reuse& reuse);
   void set_prefilled();
+  void set_drafts(const DraftCounts& drafts) { out_.drafts = drafts; }
   void interrupt() { out_.finish = FinishReason::kInterrupted; }
   /// The whole answer; text that was held back is shown first. Nothing may be called after it.
   Generated take();
@@ -45,9 +50,9 @@ class Answer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  TokenId sample(std::span<const float> logits, const Sequence& sequence);
+  TokenId sample(std::span<const float> logits, std::span<const TokenId> before);
   bool is_end(TokenId token) const;
-  bool is_last(TokenId token, const Sequence& sequence);
+  bool is_last(TokenId token, std::span<const TokenId> before);
   bool ends(FinishReason reason);
   bool show(std::string_view text);
 

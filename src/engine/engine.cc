@@ -336,6 +336,14 @@ Result<void> Engine::reserve(std::span<const CachedRun> runs) {
 }
 
 Result<void> Engine::run_reserved(std::span<const CachedRun> runs, std::span<float> logits) {
+  QUIRE_TRY_VOID(forward(runs, logits));
+  for (const CachedRun& run : runs) {
+    store_->commit(*run.sequence, static_cast<int64_t>(run.tokens.size()));
+  }
+  return {};
+}
+
+Result<void> Engine::forward(std::span<const CachedRun> runs, std::span<float> logits) {
   const size_t num_groups = store_->geometry().groups().size();
   std::vector<kernels::PagedKvView> views;
   for (const CachedRun& run : runs) {
@@ -365,10 +373,27 @@ Result<void> Engine::run_reserved(std::span<const CachedRun> runs, std::span<flo
   const Result<void> done = transformer_->forward(
       {.tokens = tokens, .sequences = parts, .logit_rows = logit_rows, .stream = stream}, logits);
   store_->end_stream();
-  QUIRE_TRY_VOID(done);
-  for (const CachedRun& run : runs) {
-    store_->commit(*run.sequence, static_cast<int64_t>(run.tokens.size()));
-  }
+  return done;
+}
+
+bool Engine::can_guess() const {
+  return !options_.cache.recomputes() && !options_.cache.offload_bytes;
+}
+
+Result<void> Engine::step_guessing(Sequence& sequence, std::span<const TokenId> tokens,
+                                   const Keep& keep) {
+  QUIRE_CHECK(can_guess(), "guesses are run on pages in memory");
+  const StepItem item{.sequence = &sequence, .tokens = tokens, .logits = StepItem::Logits::kAll};
+  QUIRE_TRY_VOID(check_step({&item, 1}));
+  logits_.resize(tokens.size() * static_cast<size_t>(model_.config().vocab));
+  const CachedRun run{&sequence.cached_, tokens, StepItem::Logits::kAll};
+  QUIRE_TRY_VOID(reserve({&run, 1}));
+  QUIRE_TRY_VOID(forward({&run, 1}, logits_));
+  const int64_t kept = keep(logits_);
+  QUIRE_CHECK(kept >= 1 && kept <= static_cast<int64_t>(tokens.size()), "some tokens stay");
+  store_->commit(sequence.cached_, kept);
+  sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(),
+                          tokens.begin() + static_cast<std::ptrdiff_t>(kept));
   return {};
 }
 

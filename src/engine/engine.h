@@ -153,6 +153,15 @@ class Engine {
   /// and then they hold what could be computed.
   Result<void> step(std::span<const StepItem> items, std::span<float> logits);
 
+  /// Appends the first few of `tokens`, a chosen one and guesses of those that follow it: all are
+  /// run in one batch, and `keep`, given their logits, says how many stay, at least one. The others
+  /// leave no trace. Requires pages in memory: a cache that is neither recomputed nor offloaded.
+  /// // logits: [tokens, vocab]
+  using Keep = std::function<int64_t(std::span<const float> logits)>;
+  Result<void> step_guessing(Sequence& sequence, std::span<const TokenId> tokens, const Keep& keep);
+  /// Whether step_guessing() may be called.
+  bool can_guess() const;
+
   /// Tokens done of all; returns false to stop.
   using Progress = std::function<bool(int64_t done, int64_t total)>;
   /// Appends any number of tokens in chunks and returns the logits of the last, valid until the
@@ -185,6 +194,8 @@ class Engine {
   Result<void> reserve(std::span<const CachedRun> runs);
   /// Computes and commits what was reserved; nothing is committed if it fails.
   Result<void> run_reserved(std::span<const CachedRun> runs, std::span<float> logits);
+  /// Computes what was reserved.
+  Result<void> forward(std::span<const CachedRun> runs, std::span<float> logits);
   Result<void> recompute(Sequence& sequence);
 
   const Model& model_;

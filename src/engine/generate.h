@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/draft_policy.h"
 #include "engine/engine.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
@@ -27,6 +28,8 @@ struct GenerateOptions {
   /// Lengths of beginnings of the prompt that other prompts will share: each is published when it
   /// is done, so that layers with windows can go on from there. Ascending.
   std::vector<int64_t> resume_points;
+  /// Guesses from the text so far that are verified together: they change how long it takes only.
+  DraftOptions draft;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kInterrupted };
@@ -44,6 +47,12 @@ struct GenerateTimings {
   std::vector<double> gaps_ms;  // between tokens
 };
 
+/// Of a whole answer.
+struct DraftCounts {
+  int64_t drafted = 0;
+  int64_t accepted = 0;
+};
+
 struct Generated {
   std::string text;             // whole characters; without end token and stop string
   std::vector<TokenId> tokens;  // all that were chosen, an end token included
@@ -53,6 +62,7 @@ struct Generated {
   int64_t prompt_tokens = 0;
   Reuse reuse;  // of the prompt: what was not prefilled again
   GenerateTimings timings;
+  DraftCounts drafts;
 };
 
 struct GenerateEvents {
