@@ -1,9 +1,8 @@
 // batch_generate.h: answers many prompts in one continuous batch.
 //
-// Up to a number of sequences decode together, a token each a step; where one ends, the next prompt
-// joins. What prompts have in common is computed once and shared. By law 1 each answer is what
-// generate() would give alone. Where memory is short, fewer run at once; the one that joined last
-// waits and goes on later from its tokens. Thread rule: as Engine.
+// A Scheduler runs them (engine/scheduler.h), for throughput: up to a number of sequences decode
+// together, prompts are read beside them in the largest chunks, and what prompts have in common is
+// computed once. By law 1 each answer is what generate() would give alone. Thread rule: as Engine.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,9 +20,10 @@ struct BatchRequest {
 };
 
 struct BatchEvents {
-  /// A request is answered, or it cannot be. Called once each, in the order in which they end.
+  /// A request is answered, or it cannot be: those that never can come first. Called once each, in
+  /// the order in which they end.
   std::function<void(size_t index, Result<Generated> answer)> on_done;
-  /// After each step and chunk of prefill, with the number of requests done; return false to stop.
+  /// Before each step, with the number of requests done; return false to stop.
   std::function<bool(int64_t done)> on_progress;
 };
 

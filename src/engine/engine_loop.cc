@@ -33,7 +33,7 @@ Result<RequestId> EngineLoop::submit(Request request, std::unique_ptr<RequestLis
 /// out by filling it.
 Result<void> EngineLoop::check_room(const std::string& tenant) const {
   if (closed_) return Error{ErrorCode::kBusy, "the server is shutting down: no new requests"};
-  const int64_t most = int64_t{options_.scheduler.max_sequences} + options_.max_queue;
+  const int64_t most = int64_t{scheduler_.max_running()} + options_.max_queue;
   if (num_present_ < most || !present_.contains(tenant)) return {};
   return Error{ErrorCode::kBusy,
                fmt::format("{} requests run or wait already, and the queue takes {}: try again "

@@ -57,7 +57,7 @@ class EngineLoop {
   /// From now on submit() refuses; what was accepted goes on.
   void close();
   /// Closes, waits until all have ended, at most `grace`, cancels the others, and ends the thread.
-  /// The second call does nothing.
+  /// The second call does nothing. Not from a listener.
   void stop(std::chrono::milliseconds grace);
 
  private:

@@ -42,7 +42,8 @@ struct TokenEvent {
 class RequestListener {
  public:
   virtual ~RequestListener() = default;
-  /// It leaves the queue; again after a preemption, before the first token only.
+  /// It leaves the queue. Again after a preemption, with the first time's reuse, but never after
+  /// the first token.
   virtual void on_start(const Reuse& reuse) = 0;
   /// Tokens of the prompt that are there, those found in the cache included.
   virtual void on_prefill(int64_t done, int64_t total) = 0;

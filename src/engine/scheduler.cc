@@ -14,7 +14,7 @@ namespace quire::engine {
 namespace {
 
 // However slow a step becomes, a prompt goes on by this much.
-constexpr int64_t kLeastChunk = 8;
+constexpr int64_t kLeastChunk = 4;
 
 double steady_now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();

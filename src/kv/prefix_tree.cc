@@ -69,6 +69,8 @@ PrefixRoot* PrefixTree::find_root(const IdentityKey& key) const {
 
 PrefixRoot& PrefixTree::root_for(const IdentityKey& key) {
   if (PrefixRoot* root = find_root(key)) return *root;
+  // Callers may bring ever new salts: what holds nothing any more goes.
+  std::erase_if(roots_, [](const auto& known) { return known->node.is_leaf(); });
   auto root = std::make_unique<PrefixRoot>();
   root->key = key;
   root->node.hash = chain_seed(key);
