@@ -330,7 +330,7 @@ TEST_F(PrefixReuseInAnEngine, AStoppedBatchHandsOverWhatHasBegun) {
                         EXPECT_FALSE(answer->tokens.empty());
                         handed_over.push_back(i);
                       },
-                  .on_progress = [&](int64_t) { return ++steps < 8; }});
+                  .on_progress = [&](int64_t) { return ++steps < 5; }});
   EXPECT_THAT(handed_over, testing::UnorderedElementsAre(0, 1));
   engine_->check();
 }
