@@ -4,7 +4,7 @@
 #   which its only wheel on the package index cannot be imported without)
 #
 #   tools/oracle/setup.sh          torch, transformers, gguf, tokenizers: all that makes goldens
-#   tools/oracle/setup.sh --peer   also llama-cpp-python, for peer_bench.py (long: built from source)
+#   tools/oracle/setup.sh --peer   also llama-cpp-python, for compare_quantized.py (long: built from source)
 #
 # Prints the environment's python on stdout. Runs again at no cost.
 set -euo pipefail

@@ -1,0 +1,37 @@
+"""OpenVINO GenAI on the same GGUF file: prefill, and decode at a depth.
+
+Prefill speed is prompt tokens over time to the first token; decode speed is one over the time of an
+output token after the first. Tokens of each call differ, so that nothing is found from the call before.
+"""
+
+import numpy as np
+import openvino_genai
+from openvino import Tensor
+
+NAME = "OpenVINO"
+
+
+class Peer:
+    def __init__(self, model: str, threads: int):
+        self._pipeline = openvino_genai.LLMPipeline(model, "CPU", INFERENCE_NUM_THREADS=threads)
+        self._calls = 0
+
+    def variants(self, case) -> list:
+        """A prompt is read whole, so there is no prefill at a depth."""
+        runs = case.kv == "f16" and (case.kind == "decode" or case.depth == 0)
+        return ["default"] if runs else []
+
+    def measure(self, case, variant: str) -> float:
+        self._calls += 1
+        prompt = case.tokens if case.kind == "prefill" else case.depth + 1
+        starts = 7919 * self._calls + 613 * np.arange(case.batch)[:, None]
+        ids = (1000 + (np.arange(prompt)[None, :] + starts) % 20000).astype(np.int64)
+        inputs = openvino_genai.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
+        config = openvino_genai.GenerationConfig()
+        config.max_new_tokens = 1 if case.kind == "prefill" else case.tokens + 1
+        config.ignore_eos = True
+        config.do_sample = False
+        metrics = self._pipeline.generate(inputs, config).perf_metrics
+        if case.kind == "prefill":
+            return prompt * 1000.0 / metrics.get_ttft().mean
+        return case.batch * 1000.0 / metrics.get_tpot().mean
