@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "context/shown_piece.h"
 #include "context/tokenizer.h"
 #include "formats/json.h"
 
 namespace quire::cli {
 
-/// A token's bytes as text; those of an incomplete character as <0xE7>.
-std::string shown_piece(std::string_view bytes);
+using context::shown_piece;
 
 /// The same with line breaks and other control characters escaped, for one line.
 std::string one_line(std::string_view bytes);

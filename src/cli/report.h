@@ -10,20 +10,18 @@
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
+#include "engine/reports.h"
 #include "formats/json.h"
 
 namespace quire::cli {
 
-/// What of a prompt came from the cache, and why the rest did not: which token, of which part.
-formats::Json reuse_json(const engine::Reuse& reuse, const engine::Prompt& prompt,
-                         const context::Tokenizer& tokenizer);
-/// The same in words: "20 of 31 prompt tokens were known; message[0] user goes on with ...".
+using engine::context_json;
+using engine::reuse_json;
+
+/// What of a prompt came from the cache, in words: "20 of 31 prompt tokens were known; message[0]
+/// user goes on with ...".
 std::string describe(const engine::Reuse& reuse, const engine::Prompt& prompt,
                      const context::Tokenizer& tokenizer);
-
-/// The window's verdict: it fits, since generate() refuses what does not.
-formats::Json context_json(const engine::Window& window, int64_t prompt_tokens,
-                           std::optional<int64_t> reserve);
 
 formats::Json timings_json(double load_ms, const engine::Generated& generated);
 formats::Json kv_json(const engine::Engine& engine);
