@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kCommands = {&kRunCommand,      &kChatCommand,   &kTokensCommand,
                                   &kScoreCommand,    &kInfoCommand,   &kInspectCommand,
                                   &kVerifyCommand,   &kPlanCommand,   &kBenchCommand,
-                                  &kQuantizeCommand, &kHistoryCommand};
+                                  &kQuantizeCommand, &kHistoryCommand, &kServeCommand};
 
 void print(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);

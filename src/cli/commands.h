@@ -34,6 +34,7 @@ extern const Command kBenchCommand;
 extern const Command kPlanCommand;
 extern const Command kQuantizeCommand;
 extern const Command kHistoryCommand;
+extern const Command kServeCommand;
 
 /// Parses; true if the command has been dealt with because --help was asked for.
 Result<bool> parse_or_help(const Command& command, const Environment& env, OptionParser& parser,

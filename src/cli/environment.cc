@@ -29,6 +29,7 @@ Environment process_environment() {
   return {.files = real_file_system(),
           .home = home.empty() ? default_home() : home,
           .isa = variable("QUIRE_ISA"),
+          .api_key = variable("QUIRE_API_KEY"),
           .colour_wanted = variable("NO_COLOR").empty() && variable("TERM") != "dumb"};
 }
 

@@ -13,6 +13,7 @@ struct Environment {
   FileSystem& files;
   std::string home;           // QUIRE_HOME, or its default
   std::string isa;            // QUIRE_ISA, or empty
+  std::string api_key;        // QUIRE_API_KEY, or empty
   bool colour_wanted = true;  // NO_COLOR is not set
   std::FILE* in = stdin;
   std::FILE* out = stdout;

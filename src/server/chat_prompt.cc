@@ -1,0 +1,75 @@
+#include "server/chat_prompt.h"
+
+#include <fmt/format.h>
+
+namespace quire::server {
+namespace {
+
+using formats::Json;
+
+context::ChatRequest chat_request(const engine::Model& model, const ChatParams& chat) {
+  context::ChatRequest request;
+  request.messages = chat.messages;
+  if (chat.tool_choice.kind != ToolChoice::Kind::kNone) request.tools = chat.tools;
+  request.kwargs = chat.kwargs;
+  const auto special = model.tokenizer().special_tokens();
+  request.special_tokens.assign(special.begin(), special.end());
+  request.now = context::local_wall_clock();
+  return request;
+}
+
+}  // namespace
+
+ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat) {
+  const context::ChatTemplate* chat_template = model.chat_template();
+  if (chat_template == nullptr) {
+    const std::string& problem = model.template_problem();
+    return bad_param("messages",
+                     problem.empty()
+                         ? "This model has no chat template: use /v1/completions, or start the "
+                           "server with --chat-template FILE."
+                         : fmt::format("This model's chat template cannot be used: {}", problem));
+  }
+  const context::ChatRequest request = chat_request(model, chat);
+  Result<engine::Prompt> prompt = engine::chat_prompt(model.tokenizer(), *chat_template, request);
+  if (!prompt.ok()) return bad_param("messages", prompt.error().message);
+  ChatPrompt out{*std::move(prompt), chat_template->traits().answer_format()};
+  // Without tools, what looks like a call is the answer that was asked for.
+  if (request.tools.is_null()) out.format.tool_calls = context::ToolCallFormat::kNone;
+  return out;
+}
+
+ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(const engine::Model&,
+                                                                    const ChatParams& chat,
+                                                                    const context::AnswerFormat&) {
+  if (chat.format.kind != ResponseFormat::Kind::kText) {
+    return bad_param(chat.format.param, "Only the type text is supported by this server.");
+  }
+  const ToolChoice::Kind choice = chat.tool_choice.kind;
+  if (choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed) {
+    return bad_param("tool_choice", "Only auto and none are supported by this server.");
+  }
+  return std::unique_ptr<engine::TokenConstraint>();
+}
+
+std::optional<ApiError> check_window(const Serving& serving, const Backend& backend,
+                                     int64_t prompt_tokens, std::optional<int64_t> max_tokens,
+                                     const std::string& param) {
+  const int64_t window = backend.engine.window().tokens;
+  if (prompt_tokens >= window) {
+    return context_exceeded(window, prompt_tokens, std::nullopt, param);
+  }
+  if (max_tokens && prompt_tokens + *max_tokens > window) {
+    return context_exceeded(window, prompt_tokens, max_tokens, param);
+  }
+  const std::optional<int64_t> most = serving.options().max_input;
+  if (most && prompt_tokens > *most) {
+    ApiError error = context_exceeded(*most, prompt_tokens, std::nullopt, param);
+    error.message += fmt::format(" (This server takes at most {} tokens of input.)", *most);
+    return error;
+  }
+  if (prompt_tokens == 0) return bad_param(param, "The prompt has no tokens.");
+  return std::nullopt;
+}
+
+}  // namespace quire::server

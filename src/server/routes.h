@@ -1,0 +1,69 @@
+// routes.h: every address the server answers, in one table.
+//
+// dispatch() is what happens to each request before its handler: host and origin are checked, then
+// the key, then method and path, then whether the model is there. Any thread.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/api_error.h"
+#include "server/http.h"
+#include "server/serving.h"
+
+namespace quire::server {
+
+/// One request on its way to its handler.
+struct Call {
+  Serving& serving;
+  std::shared_ptr<HttpExchange> exchange;
+  std::string tenant;
+  std::string rest;  // of the path, decoded, where the route ends with '*'
+};
+
+enum class Access : uint8_t { kOpen, kKey };
+enum class Needs : uint8_t { kNothing, kModel };
+enum class Dialect : uint8_t { kOpenAi, kOllama };  // how errors look
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // a '*' at the end stands for any rest
+  void (*handle)(const Call& call);
+  Access access = Access::kKey;
+  Needs needs = Needs::kModel;
+  Dialect dialect = Dialect::kOpenAi;
+};
+
+std::span<const Route> routes();
+
+/// Answers one request, or hands it to its route.
+void dispatch(Serving& serving, std::shared_ptr<HttpExchange> exchange);
+
+// The handlers, each in the file of its family.
+void handle_health(const Call& call);
+void handle_root(const Call& call);
+void handle_metrics(const Call& call);
+void handle_props(const Call& call);
+void handle_debug_pages(const Call& call);
+void handle_models(const Call& call);
+void handle_model(const Call& call);
+void handle_tokenize(const Call& call);
+void handle_detokenize(const Call& call);
+void handle_apply_template(const Call& call);
+void handle_input_tokens(const Call& call);
+void handle_chat_completions(const Call& call);
+void handle_completions(const Call& call);
+
+/// Shorthands of the handlers.
+void reply(const Call& call, const formats::Json& json);
+void reply(const Call& call, const ApiError& error);
+/// The body as an object, or nothing after having answered with the error.
+std::optional<formats::Json> read_body(const Call& call);
+/// `model`: an error if it is there and not served here.
+void check_model(const Serving& serving, Fields& fields);
+/// What the reply calls the model: what the request did, or its id.
+std::string model_name(const Serving& serving, const formats::Json& body);
+
+}  // namespace quire::server
