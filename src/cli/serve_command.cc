@@ -163,6 +163,8 @@ class Serve {
     server_->serve({.model = *loaded_.model,
                     .engine = *engine_,
                     .loop = *loop_,
+                    .constraints = constraints_ ? &*constraints_ : nullptr,
+                    .template_source = template_source_,
                     .max_sequences = static_cast<int32_t>(options_.max_sequences)});
     QUIRE_TRY_VOID(announce(path));
     while (!interrupted()) std::this_thread::sleep_for(kPollSignals);
@@ -209,6 +211,22 @@ class Serve {
     wanted.memory_bytes = memory_ - weights;
     wanted.static_sequences = static_cast<int32_t>(options_.max_sequences);
     QUIRE_TRY(engine_, engine::Engine::create(*loaded_.model, wanted));
+    return load_constraints();
+  }
+
+  /// What holds answers to a format. A vocabulary that cannot be held to one serves without.
+  Result<void> load_constraints() {
+    QUIRE_TRY(const auto given, read_chat_template(env_, options_.model));
+    const context::Tokenizer& tokenizer = loaded_.model->tokenizer();
+    template_source_ = given.value_or(tokenizer.chat_template().value_or(""));
+    auto constraints =
+        engine::JsonConstraints::create(tokenizer, server::all_end_tokens(*loaded_.model));
+    if (constraints.ok()) {
+      constraints_.emplace(*std::move(constraints));
+    } else {
+      output_.remark(
+          fmt::format("answers cannot be held to a format: {}", constraints.error().message));
+    }
     return {};
   }
 
@@ -257,6 +275,8 @@ class Serve {
   int64_t memory_ = 0;
   LoadedModel loaded_;
   std::unique_ptr<engine::Engine> engine_;
+  std::string template_source_;
+  std::optional<engine::JsonConstraints> constraints_;
   std::unique_ptr<engine::EngineLoop> loop_;
   std::unique_ptr<server::Server> server_;  // goes first
 };

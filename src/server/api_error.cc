@@ -24,6 +24,8 @@ Kind kind_of(ErrorCode code) {
       return {404, "invalid_request_error", "not_found"};
     case ErrorCode::kDoesNotFit:
       return {400, "invalid_request_error", "context_length_exceeded"};
+    case ErrorCode::kBusy:
+      return {429, "rate_limit_error", "queue_full"};
     case ErrorCode::kInterrupted:
       return {503, "server_error", "interrupted"};
     case ErrorCode::kBadFile:
@@ -84,14 +86,6 @@ ApiError context_exceeded(int64_t window, int64_t prompt, std::optional<int64_t>
           .n_ctx = window};
 }
 
-ApiError busy(std::string message) {
-  return {.status = 429,
-          .message = std::move(message),
-          .type = "rate_limit_error",
-          .code = "queue_full",
-          .retry_after_s = 1};
-}
-
 ApiError unavailable(std::string message) {
   return {.status = 503,
           .message = std::move(message),
@@ -109,10 +103,12 @@ ApiError from_status(int status, std::string message) {
 
 ApiError from_error(const Error& error) {
   const Kind kind = kind_of(error.code);
-  return {.status = kind.status,
-          .message = error.message,
-          .type = kind.type,
-          .code = kind.code == nullptr ? "" : kind.code};
+  ApiError out{.status = kind.status,
+               .message = error.message,
+               .type = kind.type,
+               .code = kind.code == nullptr ? "" : kind.code};
+  if (out.status == 429 || out.status == 503) out.retry_after_s = 1;
+  return out;
 }
 
 Json to_json(const ApiError& error) {

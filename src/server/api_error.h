@@ -49,7 +49,6 @@ ApiError model_not_found(std::string_view model);
 /// Clients look for its text.
 ApiError context_exceeded(int64_t window, int64_t prompt, std::optional<int64_t> completion,
                           std::string param);
-ApiError busy(std::string message);         // 429: the queue is full
 ApiError unavailable(std::string message);  // 503: loading or stopping
 ApiError from_status(int status, std::string message);
 /// What the engine refused or failed at.

@@ -18,6 +18,26 @@ context::ChatRequest chat_request(const engine::Model& model, const ChatParams& 
   return request;
 }
 
+/// What closes the reasoning that the prompt has opened; "" if it has not.
+std::string open_reasoning(const ChatPrompt& prompt) {
+  if (!prompt.format.reasoning_tags) return "";
+  const auto& [opens, closes] = *prompt.format.reasoning_tags;
+  const size_t opened = prompt.prompt.text.rfind(opens);
+  if (opened == std::string::npos) return "";
+  return prompt.prompt.text.find(closes, opened) == std::string::npos ? closes : "";
+}
+
+engine::ToolChoice engine_choice(const ChatParams& chat) {
+  constexpr int32_t kMostCalls = 16;
+  engine::ToolChoice choice{.name = std::nullopt,
+                            .most_calls = chat.parallel_tool_calls ? kMostCalls : 1};
+  if (chat.tool_choice.kind == ToolChoice::Kind::kNamed) {
+    choice.name = chat.tool_choice.name;
+    choice.most_calls = 1;
+  }
+  return choice;
+}
+
 }  // namespace
 
 ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat) {
@@ -39,17 +59,27 @@ ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& 
   return out;
 }
 
-ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(const engine::Model&,
+ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(const Backend& backend,
                                                                     const ChatParams& chat,
-                                                                    const context::AnswerFormat&) {
-  if (chat.format.kind != ResponseFormat::Kind::kText) {
-    return bad_param(chat.format.param, "Only the type text is supported by this server.");
-  }
+                                                                    const ChatPrompt& prompt) {
+  using Made = Result<std::unique_ptr<engine::TokenConstraint>>;
   const ToolChoice::Kind choice = chat.tool_choice.kind;
-  if (choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed) {
-    return bad_param("tool_choice", "Only auto and none are supported by this server.");
+  const bool calls = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
+  const bool text = chat.format.kind == ResponseFormat::Kind::kText;
+  if (text && !calls) return std::unique_ptr<engine::TokenConstraint>();
+  const std::string param = calls ? "tool_choice" : chat.format.param;
+  if (backend.constraints == nullptr) {
+    return bad_param(param, "This model's vocabulary cannot be held to a format.");
   }
-  return std::unique_ptr<engine::TokenConstraint>();
+  const engine::AnswerStart start{.reasoning_closer = open_reasoning(prompt)};
+  Made made =
+      calls ? backend.constraints->tool_calls(prompt.format.tool_calls, backend.template_source,
+                                              chat.tools, engine_choice(chat), start)
+      : chat.format.kind == ResponseFormat::Kind::kJsonObject
+          ? backend.constraints->any_object(start)
+          : backend.constraints->schema(chat.format.schema, start);
+  if (!made.ok()) return bad_param(param, made.error().message);
+  return *std::move(made);
 }
 
 std::optional<ApiError> check_window(const Serving& serving, const Backend& backend,

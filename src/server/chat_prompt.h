@@ -25,8 +25,9 @@ struct ChatPrompt {
 ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat);
 
 /// What the answer is held to: null if anything may be said.
-ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(
-    const engine::Model& model, const ChatParams& chat, const context::AnswerFormat& format);
+ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(const Backend& backend,
+                                                                    const ChatParams& chat,
+                                                                    const ChatPrompt& prompt);
 
 /// Nothing if the prompt and what is asked for fit; `param` is where the prompt stood.
 std::optional<ApiError> check_window(const Serving& serving, const Backend& backend,

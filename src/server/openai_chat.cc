@@ -294,7 +294,7 @@ void handle_chat_completions(const Call& call) {
   const auto misfit =
       check_window(call.serving, backend, prompt_tokens, params.options.max_tokens, "messages");
   if (misfit) return reply(call, *misfit);
-  auto constraint = make_constraint(backend.model, chat, rendered->format);
+  auto constraint = make_constraint(backend, chat, *rendered);
   if (!constraint.ok()) return reply(call, constraint.error());
 
   ReplyHead head{.backend = backend,

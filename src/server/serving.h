@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/engine_loop.h"
+#include "engine/json_constraint.h"
 #include "engine/model.h"
 #include "server/api_keys.h"
 #include "server/event_log.h"
@@ -35,7 +36,9 @@ struct Backend {
   const engine::Model& model;
   const engine::Engine& engine;  // only what is constant in it
   engine::EngineLoop& loop;
-  int32_t max_sequences = 1;  // that the loop runs together
+  const engine::JsonConstraints* constraints = nullptr;  // null: the vocabulary allows none
+  std::string template_source;                           // of the chat template in use
+  int32_t max_sequences = 1;                             // that the loop runs together
   int32_t page_tokens = 64;
 };
 
