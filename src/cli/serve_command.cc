@@ -158,6 +158,7 @@ class Serve {
     QUIRE_TRY(server::ApiKeys keys, load_keys(env_, options_));
     warn_of_coarse_codecs(output_, options_.cache.kv);
     QUIRE_TRY(server_, server::Server::start(server_options(path), std::move(keys), log_));
+    QUIRE_TRY(shape_, plan::shape_of_path(env_.files, path));
     QUIRE_TRY_VOID(load());
     loop_ = std::make_unique<engine::EngineLoop>(*engine_, loop_options());
     server_->serve({.model = *loaded_.model,
@@ -165,6 +166,8 @@ class Serve {
                     .loop = *loop_,
                     .constraints = constraints_ ? &*constraints_ : nullptr,
                     .template_source = template_source_,
+                    .parameters = shape_.parameters(),
+                    .weight_types = shape_.stored ? shape_.stored->types : "",
                     .max_sequences = static_cast<int32_t>(options_.max_sequences)});
     QUIRE_TRY_VOID(announce(path));
     while (!interrupted()) std::this_thread::sleep_for(kPollSignals);
@@ -231,8 +234,7 @@ class Serve {
   }
 
   /// How many users of so many tokens fit at once.
-  Result<std::string> capacity(const std::string& path) const {
-    QUIRE_TRY(const plan::ModelShape shape, plan::shape_of_path(env_.files, path));
+  std::string capacity() const {
     const int64_t window = engine_->window().tokens;
     const auto users = [&](int64_t tokens) {
       const plan::PlanRequest request{.context = tokens,
@@ -240,7 +242,7 @@ class Serve {
                                       .prefill_chunk = options_.compute.prefill_chunk,
                                       .threads = engine_->num_threads(),
                                       .memory = memory_};
-      return plan::max_sequences(shape, request);
+      return plan::max_sequences(shape_, request);
     };
     const int64_t longest = std::min<int64_t>(window, 8192);
     if (longest <= 2000) {
@@ -252,7 +254,7 @@ class Serve {
   }
 
   Result<void> announce(const std::string& path) {
-    QUIRE_TRY(const std::string users, capacity(path));
+    const std::string users = capacity();
     const int64_t kv_budget = engine_->kv_stats().bytes_budget;
     output_.text(fmt::format("serving {} at {}\n", default_name(path), server_->url()));
     output_.text(fmt::format("weights {}, {} for keys and values ({}), window {} tokens\n",
@@ -273,6 +275,7 @@ class Serve {
   Output& output_;
   server::EventLog log_;
   int64_t memory_ = 0;
+  plan::ModelShape shape_;
   LoadedModel loaded_;
   std::unique_ptr<engine::Engine> engine_;
   std::string template_source_;

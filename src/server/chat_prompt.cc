@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "server/tools_as_text.h"
+
 namespace quire::server {
 namespace {
 
@@ -50,12 +52,19 @@ ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& 
                            "server with --chat-template FILE."
                          : fmt::format("This model's chat template cannot be used: {}", problem));
   }
-  const context::ChatRequest request = chat_request(model, chat);
+  context::ChatRequest request = chat_request(model, chat);
+  const context::TemplateTraits& traits = chat_template->traits();
+  const bool has_tools = request.tools.is_array();
+  if (!traits.tools) {
+    request.messages = with_tools_as_text(request.messages, request.tools);
+    request.tools = Json();
+  }
   Result<engine::Prompt> prompt = engine::chat_prompt(model.tokenizer(), *chat_template, request);
   if (!prompt.ok()) return bad_param("messages", prompt.error().message);
-  ChatPrompt out{*std::move(prompt), chat_template->traits().answer_format()};
+  ChatPrompt out{*std::move(prompt), traits.answer_format()};
+  if (has_tools && !traits.tools) out.format.tool_calls = context::ToolCallFormat::kTagged;
   // Without tools, what looks like a call is the answer that was asked for.
-  if (request.tools.is_null()) out.format.tool_calls = context::ToolCallFormat::kNone;
+  if (!has_tools) out.format.tool_calls = context::ToolCallFormat::kNone;
   return out;
 }
 

@@ -28,6 +28,13 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/chat/completions", handle_chat_completions},
     Route{"POST", "/v1/chat/completions/input_tokens", handle_input_tokens},
     Route{"POST", "/v1/completions", handle_completions},
+    Route{"POST", "/v1/responses", handle_responses},
+    Route{"GET", "/api/version", handle_ollama_version, Access::kKey, Needs::kNothing},
+    Route{"GET", "/api/tags", handle_ollama_tags},
+    Route{"GET", "/api/ps", handle_ollama_ps},
+    Route{"POST", "/api/show", handle_ollama_show},
+    Route{"POST", "/api/chat", handle_ollama_chat},
+    Route{"POST", "/api/generate", handle_ollama_generate},
 };
 
 bool path_matches(const Route& route, std::string_view path) {
@@ -50,6 +57,8 @@ std::string allowed_methods(std::string_view path) {
   }
   return fmt::format("{}", fmt::join(methods, ", "));
 }
+
+enum class Dialect : uint8_t { kOpenAi, kOllama };  // how errors look
 
 HttpResponse error_response(Dialect dialect, const ApiError& error) {
   return dialect == Dialect::kOllama ? to_ollama_response(error) : to_response(error);

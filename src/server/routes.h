@@ -25,7 +25,6 @@ struct Call {
 
 enum class Access : uint8_t { kOpen, kKey };
 enum class Needs : uint8_t { kNothing, kModel };
-enum class Dialect : uint8_t { kOpenAi, kOllama };  // how errors look
 
 struct Route {
   std::string_view method;
@@ -33,7 +32,6 @@ struct Route {
   void (*handle)(const Call& call);
   Access access = Access::kKey;
   Needs needs = Needs::kModel;
-  Dialect dialect = Dialect::kOpenAi;
 };
 
 std::span<const Route> routes();
@@ -55,6 +53,13 @@ void handle_apply_template(const Call& call);
 void handle_input_tokens(const Call& call);
 void handle_chat_completions(const Call& call);
 void handle_completions(const Call& call);
+void handle_responses(const Call& call);
+void handle_ollama_version(const Call& call);
+void handle_ollama_tags(const Call& call);
+void handle_ollama_ps(const Call& call);
+void handle_ollama_show(const Call& call);
+void handle_ollama_chat(const Call& call);
+void handle_ollama_generate(const Call& call);
 
 /// Shorthands of the handlers.
 void reply(const Call& call, const formats::Json& json);

@@ -39,6 +39,8 @@ void Serving::set_backend(const Backend& backend) {
 }
 
 bool Serving::answers_to(std::string_view model) const {
+  constexpr std::string_view kLatest = ":latest";  // how Ollama's clients end every name
+  if (model.ends_with(kLatest)) model.remove_suffix(kLatest.size());
   return options_.any_model || std::ranges::count(options_.names, model) > 0;
 }
 
