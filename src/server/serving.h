@@ -38,6 +38,8 @@ struct Backend {
   engine::EngineLoop& loop;
   const engine::JsonConstraints* constraints = nullptr;  // null: the vocabulary allows none
   std::string template_source;                           // of the chat template in use
+  int64_t parameters = 0;                                // as the files count them; 0: unknown
+  std::string weight_types;                              // "210 q4_1, 61 f32"
   int32_t max_sequences = 1;                             // that the loop runs together
   int32_t page_tokens = 64;
 };

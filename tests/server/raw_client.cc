@@ -166,13 +166,14 @@ std::optional<RawResponse> RawClient::read_response() {
   return response;
 }
 
-bool RawClient::read_until(std::string_view text) {
+std::optional<std::string> RawClient::take_until(std::string_view text) {
   size_t found = 0;
   while ((found = buffer_.find(text)) == std::string::npos) {
-    if (!receive()) return false;
+    if (!receive()) return std::nullopt;
   }
+  std::string taken = buffer_.substr(0, found + text.size());
   buffer_.erase(0, found + text.size());
-  return true;
+  return taken;
 }
 
 bool RawClient::is_closed() {

@@ -39,7 +39,8 @@ class RawClient {
   /// Reads one response; nothing if the connection ends or time runs out before it is complete.
   std::optional<RawResponse> read_response();
   /// Waits until `text` has arrived, and takes everything up to it.
-  bool read_until(std::string_view text);
+  bool read_until(std::string_view text) { return take_until(text).has_value(); }
+  std::optional<std::string> take_until(std::string_view text);
   /// Whether the other side has closed, waiting for it.
   bool is_closed();
   void close();
