@@ -14,9 +14,9 @@
 namespace quire::cli {
 namespace {
 
-constexpr std::array kCommands = {&kRunCommand,      &kChatCommand,   &kTokensCommand,
-                                  &kScoreCommand,    &kInfoCommand,   &kInspectCommand,
-                                  &kVerifyCommand,   &kPlanCommand,   &kBenchCommand,
+constexpr std::array kCommands = {&kRunCommand,      &kChatCommand,    &kTokensCommand,
+                                  &kScoreCommand,    &kInfoCommand,    &kInspectCommand,
+                                  &kVerifyCommand,   &kPlanCommand,    &kBenchCommand,
                                   &kQuantizeCommand, &kHistoryCommand, &kServeCommand};
 
 void print(std::FILE* stream, const std::string& text) {

@@ -41,7 +41,8 @@ Json message(std::string_view role, std::string content) {
 
 Json as_text(const Json& original) {
   if (text_of(original, "role") == "tool") {
-    return message("user", "<tool_response>\n" + text_of(original, "content") + "\n</tool_response>");
+    return message("user",
+                   "<tool_response>\n" + text_of(original, "content") + "\n</tool_response>");
   }
   const Json* calls = original.find("tool_calls");
   if (calls == nullptr || !calls->is_array()) return original;
