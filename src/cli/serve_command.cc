@@ -1,5 +1,6 @@
 // serve: the OpenAI-compatible server.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -148,12 +149,21 @@ std::string default_name(const std::string& path) {
   return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
 }
 
+/// As many connections as the system lets this process have, not as many as shells start with.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;  // then the limit stays what it is
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 class Serve {
  public:
   Serve(const Environment& env, const ServeOptions& options, Output& output)
       : env_(env), options_(options), output_(output), log_(env.err, options.log_level) {}
 
   Result<void> execute() {
+    raise_descriptor_limit();
     QUIRE_TRY(const std::string path, only_model(env_, options_.model.models, "serve"));
     QUIRE_TRY(server::ApiKeys keys, load_keys(env_, options_));
     warn_of_coarse_codecs(output_, options_.cache.kv);

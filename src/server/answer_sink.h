@@ -50,6 +50,7 @@ struct Usage {
   int64_t prompt_tokens = 0;  // each prompt once
   int64_t cached_tokens = 0;
   int64_t completion_tokens = 0;
+  int64_t reasoning_tokens = 0;  // of them
 };
 
 class AnswerSink {

@@ -154,6 +154,7 @@ void AnswerTask::on_token(int32_t index, Token token) {
   AnswerPiece piece{.index = index, .events = {}, .tokens = {std::move(token.token)}};
   if (choice.decoder) {
     add_events(choice, piece, choice.decoder->push(piece.tokens.front().id));
+    if (choice.reasons) ++usage_.reasoning_tokens;
   } else if (!token.text.empty()) {
     choice.shown_bytes += token.text.size();
     piece.events.push_back({AnswerEvent::Kind::kContent, std::move(token.text), {}});
@@ -168,6 +169,7 @@ void AnswerTask::on_token(int32_t index, Token token) {
 /// What the decoder found, without what may be part of a stop string.
 void AnswerTask::add_events(Choice& choice, AnswerPiece& piece, context::AnswerEvents events) {
   for (AnswerEvent& event : events) {
+    choice.reasons = event.kind == AnswerEvent::Kind::kReasoning;
     if (event.kind == AnswerEvent::Kind::kToolCall) {
       if (plan_.one_call && choice.has_calls) continue;
       choice.has_calls = true;

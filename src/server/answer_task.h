@@ -59,7 +59,8 @@ class AnswerTask : public std::enable_shared_from_this<AnswerTask> {
     int64_t cached_tokens = 0;
     int64_t tokens = 0;
     bool has_calls = false;
-    bool cut = false;  // cancelled because it has its one call
+    bool reasons = false;  // what it said last was reasoning
+    bool cut = false;      // cancelled because it has its one call
     bool done = false;
     Times times;
   };

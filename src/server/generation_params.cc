@@ -63,6 +63,16 @@ void read_stream_options(Fields& fields, GenerationParams& params) {
   if (inner.error()) fields.fail(*inner.error());
 }
 
+/// `context.policy` and OpenAI's `truncation`: what to do with a prompt that does not fit.
+void read_overflow(Fields& fields) {
+  fields.choice("truncation", {"disabled"});
+  const Json* context = fields.object("context");
+  if (context == nullptr) return;
+  Fields inner(*context, "context.");
+  inner.choice("policy", {"reject"});
+  if (inner.error()) fields.fail(*inner.error());
+}
+
 }  // namespace
 
 engine::SamplingOptions sampling_defaults(const engine::Model& model) {
@@ -150,6 +160,7 @@ GenerationParams read_generation(Fields& fields, const GenerationDefaults& defau
   params.return_progress = fields.boolean("return_progress").value_or(false);
   params.return_tokens = fields.boolean("return_tokens").value_or(false);
   if (!fields.boolean("cache_prompt").value_or(true)) params.reuse = engine::PrefixReuse::kOff;
+  read_overflow(fields);
   params.salt = fields.text("cache_salt", kMostSaltBytes).value_or("");
   return params;
 }

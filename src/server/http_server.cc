@@ -219,8 +219,10 @@ class Exchange : public HttpExchange {
     tell([answer = answer_](HttpSession& session) { session.end_stream(answer); });
   }
   void on_close(std::function<void()> callback) override {
-    tell([answer = answer_, c = std::move(callback)](HttpSession& session) mutable {
-      session.on_close(answer, std::move(c));
+    asio::dispatch(server_.io, [&io = server_.io, session = session_, answer = answer_,
+                                c = std::move(callback)]() mutable {
+      if (const auto alive = session.lock()) return alive->on_close(answer, std::move(c));
+      asio::post(io, std::move(c));  // the client is long gone
     });
   }
   void add_header(std::string name, std::string value) override {

@@ -32,11 +32,14 @@ Json logprob_json(const context::Tokenizer& tokenizer, const engine::TokenLogpro
 Json usage_json(const Usage& usage) {
   Json details;
   details.set("cached_tokens", usage.cached_tokens);
+  Json completion;
+  completion.set("reasoning_tokens", usage.reasoning_tokens);
   Json json;
   json.set("prompt_tokens", usage.prompt_tokens);
   json.set("completion_tokens", usage.completion_tokens);
   json.set("total_tokens", usage.prompt_tokens + usage.completion_tokens);
   json.set("prompt_tokens_details", std::move(details));
+  json.set("completion_tokens_details", std::move(completion));
   return json;
 }
 

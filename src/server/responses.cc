@@ -27,7 +27,7 @@ Json usage_of(const Usage& usage) {
   Json in;
   in.set("cached_tokens", usage.cached_tokens);
   Json out;
-  out.set("reasoning_tokens", int64_t{0});
+  out.set("reasoning_tokens", usage.reasoning_tokens);
   Json json;
   json.set("input_tokens", usage.prompt_tokens);
   json.set("input_tokens_details", std::move(in));

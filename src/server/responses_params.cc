@@ -150,7 +150,6 @@ ResponsesRequest read_responses(Fields& fields, const GenerationDefaults& defaul
   if (fields.boolean("background").value_or(false)) {
     fields.fail("background", "it is not supported.");
   }
-  fields.choice("truncation", {"disabled"});
   fields.integer("top_logprobs", 0, 0);
   request.chat.messages = read_input(fields);
   request.chat.tools = read_flat_tools(fields);

@@ -94,7 +94,9 @@ class CountedExchange : public HttpExchange {
  private:
   void count(int status) {
     serving_.metrics().count_response(route_, status);
-    serving_.log().write(status >= 500 ? LogLevel::kWarn : LogLevel::kDebug, "reply",
+    // 503 is how loading and stopping look.
+    const bool ours = status >= 500 && status != 503;
+    serving_.log().write(ours ? LogLevel::kWarn : LogLevel::kDebug, "reply",
                          {{"method", request().method},
                           {"route", std::string(route_)},
                           {"status", std::to_string(status)}});
