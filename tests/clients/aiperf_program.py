@@ -6,9 +6,9 @@ import sys
 import tempfile
 
 with tempfile.TemporaryDirectory() as folder:
-    tokens = os.environ["QUIRE_TOKENIZER"] if "QUIRE_TOKENIZER" in os.environ else "gpt2"
+    tokenizer = str(pathlib.Path(__file__).parents[1] / "data/tiny/llama_tied")  # for counting only
     command = [str(pathlib.Path(sys.executable).parent / "aiperf"), "profile", "--model", "smollm2",
-               "--url", os.environ["QUIRE_URL"], "--endpoint-type", "chat", "--streaming", "--tokenizer", tokens,
+               "--url", os.environ["QUIRE_URL"], "--endpoint-type", "chat", "--streaming", "--tokenizer", tokenizer,
                "--request-count", "5", "--concurrency", "2", "--isl", "32", "--osl", "8", "--ui", "none",
                "--api-key", os.environ["QUIRE_KEY"], "--output-artifact-dir", folder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)

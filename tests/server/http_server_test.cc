@@ -242,17 +242,14 @@ TEST_F(HttpServerTest, TellsTheHandlerWhenTheClientLeaves) {
 
 TEST_F(HttpServerTest, TellsAHandlerThatAsksTooLate) {
   std::atomic<bool> left = false;
-  std::atomic<bool> handled = false;
   start([&](std::shared_ptr<HttpExchange> e) {
     while (server_->counters().disconnects.load() == 0) std::this_thread::yield();
     e->on_close([&left] { left = true; });
-    handled = true;
   });
   RawClient c = client();
   c.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   c.close();
   wait_until([&] { return left.load(); });
-  EXPECT_TRUE(handled.load());
 }
 
 TEST_F(HttpServerTest, CutsOffAReaderThatLeavesTooMuchUnread) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "server/routes.h"
 #include "server/tiny_server.h"
 
@@ -438,6 +440,64 @@ TEST(Server, LimitsTheLengthOfAnswers) {
   const RawResponse reply =
       server.post("/v1/completions", R"({"prompt":"a","ignore_eos":true,"temperature":0})");
   EXPECT_EQ(at(reply.json(), "usage.completion_tokens").as_int(), 5);
+}
+
+TEST(Server, GivesReasoningApartFromTheAnswer) {
+  TinyServer server(
+      {.chat_template =
+           "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content "
+           "%}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content "
+           "}}<|im_end|>\n{% endfor %}{% if add_generation_prompt "
+           "%}<|im_start|>assistant\n<think>\n{% endif %}"});
+  const std::string body = body_with(R"("ignore_eos":true)");
+  const Json reply = server.post("/v1/chat/completions", body).json();
+  // The prompt opened the reasoning, and the model never closes it.
+  EXPECT_EQ(text_at(reply, "choices.0.message.content"), "");
+  const std::string reasoning = text_at(reply, "choices.0.message.reasoning_content");
+  EXPECT_NE(reasoning, "");
+  EXPECT_GT(*at(reply, "usage.completion_tokens_details.reasoning_tokens").as_int(), 0);
+  const RawResponse streamed =
+      server.post("/v1/chat/completions", body_with(R"("ignore_eos":true,"stream":true)"));
+  std::string told;
+  for (const std::string& event : streamed.events()) {
+    if (event != "[DONE]") told += text_at(json(event), "choices.0.delta.reasoning_content");
+  }
+  EXPECT_EQ(told, reasoning);
+}
+
+TEST(Server, AnswersTheSameWhoeverElseIsServed) {
+  TinyServer server({.max_sequences = 4});
+  const auto ask = [&](int i) {
+    const std::string body = R"({"prompt":"question )" + std::to_string(i) +
+                             R"(","max_tokens":40,"temperature":1,"seed":5,"logprobs":1})";
+    return at(server.post("/v1/completions", body).json(), "choices").dump();
+  };
+  std::vector<std::string> alone;
+  for (int i = 0; i < 12; ++i) alone.push_back(ask(i));
+  std::vector<std::string> together(alone.size());
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.emplace_back([&, i] { together[static_cast<size_t>(i)] = ask(i); });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(together, alone);
+}
+
+TEST(Server, LetsPagesOfAnOriginThatWasAllowed) {
+  TinyServer server({.keys = {"k"}, .origins = {"https://app.example.org"}});
+  RawClient c = server.client();
+  const RawResponse preflight = c.request("OPTIONS", "/v1/chat/completions", "",
+                                          "Origin: https://app.example.org\r\n"
+                                          "Access-Control-Request-Method: POST\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.header("access-control-allow-origin"), "https://app.example.org");
+  const RawResponse reply = c.request("GET", "/v1/models", "",
+                                      "Origin: https://app.example.org\r\n"
+                                      "Authorization: Bearer k\r\n");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.header("access-control-allow-origin"), "https://app.example.org");
+  EXPECT_EQ(c.request("GET", "/v1/models", "", "Origin: https://other.example.org\r\n").status,
+            403);
 }
 
 // --- keys --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ TinyServer::TinyServer(const TinyServerOptions& options)
   server.port = 0;
   server.serving.names = options.names;
   server.serving.max_output = options.max_output;
+  server.serving.allowed_origins = options.origins;
   ApiKeys keys;
   if (!options.keys.empty()) keys = ApiKeys(options.keys, random_secret());
   server_ = Server::start(server, std::move(keys), log_).value();

@@ -16,6 +16,7 @@ struct TinyServerOptions {
   int64_t context = 512;  // all that the model was trained for
   std::vector<std::string> names = {"tiny", "org/tiny"};
   bool loaded = true;
+  std::vector<std::string> origins;
   int32_t max_sequences = 8;
   int32_t max_queue = 64;
   std::string chat_template;  // instead of the model's own
