@@ -14,10 +14,10 @@
 namespace quire::cli {
 namespace {
 
-constexpr std::array kCommands = {&kRunCommand,      &kChatCommand,    &kTokensCommand,
-                                  &kScoreCommand,    &kInfoCommand,    &kInspectCommand,
-                                  &kVerifyCommand,   &kPlanCommand,    &kBenchCommand,
-                                  &kQuantizeCommand, &kHistoryCommand, &kServeCommand};
+constexpr std::array kCommands = {
+    &kRunCommand,     &kChatCommand,   &kTokensCommand,  &kScoreCommand, &kInfoCommand,
+    &kInspectCommand, &kVerifyCommand, &kPlanCommand,    &kBenchCommand, &kQuantizeCommand,
+    &kHistoryCommand, &kDocsCommand,   &kNeedlesCommand, &kServeCommand};
 
 void print(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);

@@ -35,6 +35,8 @@ extern const Command kPlanCommand;
 extern const Command kQuantizeCommand;
 extern const Command kHistoryCommand;
 extern const Command kServeCommand;
+extern const Command kDocsCommand;
+extern const Command kNeedlesCommand;
 
 /// Parses; true if the command has been dealt with because --help was asked for.
 Result<bool> parse_or_help(const Command& command, const Environment& env, OptionParser& parser,

@@ -47,6 +47,7 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               "NAME",
               "answer as the next turn of a conversation that is kept in $QUIRE_HOME",
               store(options.conversation)});
+  declare(parser, options.documents);
   declare(parser, options.beams);
   declare(parser, options.cache);
   declare(parser, options.compute);
@@ -76,20 +77,15 @@ class Run {
     QUIRE_TRY(rules_, beam_rules(options_.beams, options_.sampling, options_.choices));
     warn_of_coarse_codecs(output_, options_.cache.kv);
     if (options_.conversation) QUIRE_TRY_VOID(check_turn_options(options_));
+    QUIRE_TRY_VOID(check_document_options());
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
-    if (options_.conversation) {
-      QUIRE_TRY(turn_, StoredTurn::begin(env_, options_, loaded_, output_));
-      QUIRE_TRY(prompt_, turn_->prompt());
-    } else {
-      QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), options_.prompt,
-                                     DefaultRendering::kTemplate, output_));
-    }
     engine::EngineOptions wanted = engine_options(env_, options_.compute, options_.cache);
     // There is no earlier prompt to find again, and choices fork.
     wanted.prefix_reuse = engine::PrefixReuse::kOff;
     wanted.static_sequences = num_sequences();
     if (options_.profile) wanted.profile = &profile_;
     QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
+    QUIRE_TRY_VOID(read_question());
     QUIRE_TRY_VOID(decide_length());
     QUIRE_TRY_VOID(engine::check_request(*engine_, prompt_.tokens, generate_options(/*choice=*/0)));
     if (turn_) QUIRE_TRY_VOID(turn_->keep_question());
@@ -103,6 +99,43 @@ class Run {
   }
 
  private:
+  Result<void> read_question() {
+    PromptOptions prompt = options_.prompt;
+    if (options_.documents.use) QUIRE_TRY_VOID(add_documents(prompt));
+    if (options_.conversation) {
+      QUIRE_TRY(turn_, StoredTurn::begin(env_, *options_.conversation, prompt, loaded_, output_));
+      QUIRE_TRY(prompt_, turn_->prompt());
+    } else {
+      QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), prompt,
+                                     DefaultRendering::kTemplate, output_));
+    }
+    return {};
+  }
+
+  Result<void> check_document_options() const {
+    const bool only_with = options_.documents.rerank || options_.documents.max_tokens;
+    if (!options_.documents.use && only_with) {
+      return Error{ErrorCode::kUsage, "--rerank and --docs-tokens need --docs"};
+    }
+    if (options_.documents.use && (options_.prompt.messages_file || options_.prompt.raw())) {
+      return Error{ErrorCode::kUsage,
+                   "--docs needs a question from -p, -f or stdin, and no --messages, --raw or "
+                   "--plain"};
+    }
+    return {};
+  }
+
+  /// Puts what the documents say before the question, which is read here.
+  Result<void> add_documents(PromptOptions& prompt) {
+    PromptOptions question_only = prompt;
+    question_only.prefix_file.reset();
+    QUIRE_TRY(const std::string question, read_prompt_text(env_, question_only, output_));
+    QUIRE_TRY(chosen_, choose_chunks(env_, *engine_, question, options_.documents, output_));
+    output_.remark(chosen_->summary());
+    prompt.pieces = {{PromptOptions::Piece::Kind::kText, chosen_->prompt_text() + question}};
+    return {};
+  }
+
   int64_t prompt_tokens() const { return static_cast<int64_t>(prompt_.tokens.size()); }
 
   /// That hold pages at once: every beam, or one choice beside the prompt that all of them fork.
@@ -267,6 +300,7 @@ class Run {
     json.set("model", utf8_sanitized(loaded_.model->path()));
     json.set("seed", options_.sampling.seed);
     if (turn_) json.set("conversation", turn_->to_json());
+    if (chosen_) json.set("documents", chosen_->to_json());
     return json;
   }
 
@@ -280,6 +314,7 @@ class Run {
   std::optional<int64_t> max_tokens_;
   std::optional<engine::BeamRules> rules_;
   std::unique_ptr<StoredTurn> turn_;
+  std::optional<ChosenChunks> chosen_;
   std::vector<Choice> choices_;
   std::optional<Error> cut_short_;
   Json kv_, memory_;
@@ -294,8 +329,10 @@ Result<void> run_run(const Command& self, const Environment& env,
   if (helped) return {};
   Output output(env, options.output);
   if (options.batch_file) {
-    if (options.conversation) {
-      return Error{ErrorCode::kUsage, "--conversation and --batch exclude each other"};
+    if (options.conversation || options.documents.use) {
+      return Error{ErrorCode::kUsage,
+                   fmt::format("{} and --batch exclude each other",
+                               options.conversation ? "--conversation" : "--docs")};
     }
     return run_batch(env, options, output);
   }
@@ -314,6 +351,7 @@ const Command kRunCommand = {
         "  quire run model.gguf --raw -p 'Once upon a time' -n 64 --json\n"
         "  quire run model.gguf -p 'Translate: good morning' --beams 4 -n 32\n"
         "  quire run model.gguf --prefix-file report.txt --batch questions.jsonl\n"
+        "  quire run model.gguf --docs -p 'What does the manual say of pages?'\n"
         "  quire run model.gguf --conversation holidays -p 'And in winter?'\n",
     .run = run_run,
 };

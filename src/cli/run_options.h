@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/beam_options.h"
+#include "cli/document_retrieval.h"
 #include "cli/options.h"
 
 namespace quire::cli {
@@ -24,6 +25,7 @@ struct RunOptions {
   BeamOptions beams;
   std::optional<int64_t> logprobs;
   std::optional<std::string> batch_file;
+  DocumentOptions documents;
   std::optional<std::string> conversation;  // the name of a stored one
 };
 

@@ -25,7 +25,8 @@ Result<void> check_turn_options(const RunOptions& options) {
 }
 
 Result<std::unique_ptr<StoredTurn>> StoredTurn::begin(const Environment& env,
-                                                      const RunOptions& options,
+                                                      const std::string& name,
+                                                      const PromptOptions& prompt,
                                                       const LoadedModel& loaded, Output& output) {
   const engine::Model& model = *loaded.model;
   if (model.chat_template() == nullptr) {
@@ -33,9 +34,9 @@ Result<std::unique_ptr<StoredTurn>> StoredTurn::begin(const Environment& env,
   }
   QUIRE_TRY(auto store, open_conversations(env, output));
   QUIRE_TRY(StoredConversation stored,
-            StoredConversation::open(std::move(store), *options.conversation, model_name(model)));
+            StoredConversation::open(std::move(store), name, model_name(model)));
   auto turn = std::unique_ptr<StoredTurn>(new StoredTurn(std::move(stored), model));
-  QUIRE_TRY_VOID(turn->add_question(env, options.prompt, output));
+  QUIRE_TRY_VOID(turn->add_question(env, prompt, output));
   return turn;
 }
 

@@ -22,8 +22,8 @@ Result<void> check_turn_options(const RunOptions& options);
 class StoredTurn {
  public:
   /// Reads the question and what the conversation holds. References must outlive it.
-  static Result<std::unique_ptr<StoredTurn>> begin(const Environment& env,
-                                                   const RunOptions& options,
+  static Result<std::unique_ptr<StoredTurn>> begin(const Environment& env, const std::string& name,
+                                                   const PromptOptions& prompt,
                                                    const LoadedModel& loaded, Output& output);
 
   Result<engine::Prompt> prompt() const { return conversation_.prompt(); }

@@ -170,6 +170,33 @@ std::vector<std::string> query_terms(std::string_view query) {
   return out;
 }
 
+std::vector<std::string> index_terms(std::string_view text) {
+  const SearchText searched = search_text(text);
+  std::vector<std::string> terms;
+  std::string term;
+  const auto finish = [&] {
+    if (!term.empty()) terms.push_back(std::move(term));
+    term.clear();
+  };
+  for (const uint32_t c : lowered(characters_of(searched.words))) {
+    if (is_word_character(c)) {
+      utf8_append(term, c);
+    } else {
+      finish();
+    }
+  }
+  finish();
+  for (const char c : searched.bigrams) {
+    if (c == ' ') {
+      finish();
+    } else {
+      term += c;
+    }
+  }
+  finish();
+  return terms;
+}
+
 std::string excerpt(std::string_view text, std::string_view query, size_t characters) {
   const std::vector<uint32_t> shown = characters_of(utf8_sanitized(text));
   const std::vector<uint32_t> searched = lowered(shown);

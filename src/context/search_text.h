@@ -34,6 +34,9 @@ std::string match_expression(std::string_view query, MatchTerms terms);
 /// What a query asks for: words, and runs of characters of scripts without spaces, in order.
 std::vector<std::string> query_terms(std::string_view query);
 
+/// What an index knows a text by: words in lower case, and bigrams. In order, with repetitions.
+std::vector<std::string> index_terms(std::string_view text);
+
 /// One line of about `characters` characters around the first term that stands in `text`.
 std::string excerpt(std::string_view text, std::string_view query, size_t characters);
 
