@@ -171,6 +171,32 @@ TEST(ConversationCrash, AFullDiskIsOneSentenceAndLosesNothing) {
   EXPECT_EQ(code, 1);
 }
 
+TEST(ConversationCrash, ProcessesThatStartAtOnceMakeOneStore) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("conversations.db");
+  constexpr int kProcesses = 8;
+  std::array<pid_t, kProcesses> children{};
+  for (int i = 0; i < kProcesses; ++i) {
+    children[static_cast<size_t>(i)] = ::fork();
+    if (children[static_cast<size_t>(i)] != 0) continue;
+    auto store = ConversationStore::open(path);
+    if (!store.ok()) ::_exit(1);
+    ::_exit((*store)->create(kLocalOwner, std::to_string(i), Json(Json::Object{})).ok() ? 0 : 2);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(ConversationStore::open(path).value()->list(kLocalOwner)->size(), 8u);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_TRUE(entry.path().filename().string().starts_with("conversations.db")) << entry.path();
+    EXPECT_EQ(entry.path().filename().string().size() <= std::string("conversations.db-wal").size(),
+              true)
+        << "a file that was not published: " << entry.path();
+  }
+}
+
 TEST(ConversationCrash, NothingIsLeftOfAStoreThatCannotBeMade) {
   const ScratchFolder folder;
   const std::string path = folder.file("conversations.db");
