@@ -108,6 +108,10 @@ class SharedGrammar {
       const uint64_t word = i / 64 < words.size() ? words[i / 64] : 0;
       if (word == ~uint64_t{0}) continue;
       const size_t count = std::min<size_t>(64, logits.size() - i);
+      if (word == 0) {
+        std::fill_n(logits.begin() + static_cast<int64_t>(i), count, kForbidden);
+        continue;
+      }
       for (size_t bit = 0; bit < count; ++bit) {
         if ((word >> bit & 1) == 0) logits[i + bit] = kForbidden;
       }

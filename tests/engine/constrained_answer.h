@@ -1,4 +1,6 @@
 // constrained_answer.h: answers that a model without any sense would give under a constraint.
+//
+// And the vocabularies to give them in. Plain functions for tests.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -9,12 +11,34 @@
 #include <string>
 #include <vector>
 
+#include "base/file_system.h"
 #include "context/tokenizer.h"
 #include "engine/json_constraint.h"
 
 namespace quire::engine {
 
 using Random = std::mt19937_64;
+
+inline formats::Json parsed(std::string_view text) {
+  return formats::Json::parse(text, "a test").value();
+}
+
+inline std::optional<context::Tokenizer> tokenizer_of(const std::string& folder) {
+  FileSystem& files = real_file_system();
+  if (!files.is_file(folder + "/tokenizer.json")) return std::nullopt;
+  const auto read = [&](const char* name) {
+    return files.read(folder + "/" + name, uint64_t{1} << 28).value();
+  };
+  return context::Tokenizer::from_json(read("tokenizer.json"), read("tokenizer_config.json"))
+      .value();
+}
+
+/// 323 tokens: every byte and some English. Loaded once.
+inline const context::Tokenizer& tiny_vocabulary() {
+  static const context::Tokenizer kTiny =
+      *tokenizer_of(QUIRE_SOURCE_DIR "/tests/data/tiny/llama_tied");
+  return kTiny;
+}
 
 inline size_t below(Random& random, size_t limit) {
   return random() % limit;

@@ -32,8 +32,8 @@ class Automaton {
 
   /// Whether what was written is complete.
   bool is_complete(StateId state) const { return states_[state].complete; }
-  /// This many characters of plain text (no controls, no '"', no '\') may follow, whatever they
-  /// are; 0 if the state is not at the start of a character of free text.
+  /// This many characters of plain text (no controls, no '"', no '\', neither U+2028 nor U+2029)
+  /// may follow, whatever they are; 0 if the state is not at the start of a character of free text.
   int64_t text_budget(StateId state) const { return states_[state].text_budget; }
   /// The tokens that the grammar names here.
   std::vector<TokenId> named_tokens(StateId state) const;

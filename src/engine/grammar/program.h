@@ -76,7 +76,8 @@ struct Node {
   };
   Kind kind = Kind::kReturn;
   /// kBytes: begins one more character of free text: in the rule it belongs to, every character of
-  /// UTF-8 but controls, '"' and '\' may come. Rules of which one character is the whole.
+  /// UTF-8 but controls, '"', '\', U+2028 and U+2029 may come. Rules of which one character is the
+  /// whole.
   bool begins_text = false;
   /// kCall: one level of nesting deeper.
   bool deeper = false;

@@ -381,16 +381,21 @@ class PatternWriter {
       }
     }
     if (!plain.empty()) {
-      const bool all = ByteSet::range(0x20, 0x7F).without(ByteSet::of("\"\\")) == plain &&
-                       ranges.back().second == kLastCharacter && covers_text(ranges);
+      const ByteSet rest = ByteSet::range(0x20, 0x7F).without(ByteSet::of("\"\\")).without(plain);
+      const bool all = rest.empty() && covers_text(ranges);
       ways.push_back(all && next == builder_.done() ? builder_.text_start(plain, next)
                                                     : builder_.bytes(plain, next));
     }
     return ways.empty() ? std::nullopt : std::optional(builder_.choice(ways));
   }
 
-  /// Whether every character from the first beyond ASCII on is in.
-  static bool covers_text(const Ranges& ranges) { return ranges.back().first <= 0x80; }
+  /// Whether all text beyond ASCII is in. // Node::begins_text
+  static bool covers_text(const Ranges& ranges) {
+    const Ranges missing = all_but(ranges);
+    return std::all_of(missing.begin(), missing.end(), [](const Range& range) {
+      return range.second < 0x80 || (range.first >= 0x2028 && range.second <= 0x2029);
+    });
+  }
 
   JsonRules& rules_;
   ProgramBuilder& builder_;

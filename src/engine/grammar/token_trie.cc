@@ -12,25 +12,40 @@ namespace {
 /// Longer pieces are never allowed: nothing that a model says needs them.
 constexpr size_t kMostPieceBytes = 256;
 
+/// U+2028 and U+2029 are no plain text, since a pattern's . does not match them.
 bool is_plain(uint32_t code_point) {
-  return code_point >= 0x20 && code_point != '"' && code_point != '\\';
+  return code_point >= 0x20 && code_point != '"' && code_point != '\\' && code_point != 0x2028 &&
+         code_point != 0x2029;
 }
 
-/// Characters of `text` if it is plain text, the beginning of a character at its end included;
-/// else -1.
-int32_t plain_chars(std::string_view text, bool unicode) {
-  int32_t chars = 0;
+bool starts_character(char byte) {
+  return (static_cast<uint8_t>(byte) & 0xC0) != 0x80;
+}
+
+uint16_t count_starts(std::string_view text) {
+  return static_cast<uint16_t>(std::count_if(text.begin(), text.end(), starts_character));
+}
+
+/// For each byte, whether what stands from there on is plain text: whole characters, and perhaps
+/// the beginning of one at the end.
+std::vector<bool> plain_from(std::string_view text, bool unicode) {
+  std::vector<bool> plain(text.size() + 1, false);
   const size_t tail = utf8_incomplete_tail(text);
-  std::string_view rest = text.substr(0, text.size() - tail);
-  while (!rest.empty()) {
-    const Utf8Char next = utf8_next(rest);
-    if (!next.valid || !is_plain(next.code_point)) return -1;
-    if (!unicode && next.bytes > 1) return -1;
-    rest.remove_prefix(static_cast<size_t>(next.bytes));
-    ++chars;
+  plain[text.size() - tail] = tail == 0 || unicode;
+  std::vector<Utf8Char> characters;
+  for (size_t at = 0; at < text.size() - tail;) {
+    characters.push_back(utf8_next(text.substr(at)));
+    at += static_cast<size_t>(characters.back().bytes);
   }
-  if (tail > 0 && !unicode) return -1;
-  return chars + (tail > 0 ? 1 : 0);
+  size_t at = text.size() - tail;
+  for (size_t i = characters.size(); i-- > 0;) {
+    const Utf8Char& character = characters[i];
+    const size_t after = at;
+    at -= static_cast<size_t>(character.bytes);
+    plain[at] = plain[after] && character.valid && is_plain(character.code_point) &&
+                (unicode || character.bytes == 1);
+  }
+  return plain;
 }
 
 bool spells_all(const ByteSet& spelled, int first, int last) {
@@ -93,10 +108,12 @@ void TokenTrie::build(const std::vector<Entry>& entries) {
       path.push_back(static_cast<int32_t>(nodes_.size()));
       nodes_.push_back({.byte = static_cast<uint8_t>(entry.piece[depth]),
                         .depth = static_cast<uint16_t>(depth),
+                        .starts_before = count_starts(entry.piece.substr(0, depth)),
                         .first_token = first,
                         .own_end = first});
     }
     tokens_.push_back(entry.id);
+    starts_.push_back(count_starts(entry.piece));
     nodes_[path.back()].own_end = first + 1;
     note_text(entry, path);
   }
@@ -105,12 +122,12 @@ void TokenTrie::build(const std::vector<Entry>& entries) {
 
 /// What the piece says about the nodes on its path.
 void TokenTrie::note_text(const Entry& entry, std::span<const int32_t> path) {
+  const std::vector<bool> plain = plain_from(entry.piece, spells_unicode_);
+  const uint16_t starts = count_starts(entry.piece);
   for (size_t depth = 0; depth < path.size(); ++depth) {
     Node& node = nodes_[path[depth]];
-    if (!node.is_text) continue;
-    const int32_t chars = plain_chars(entry.piece.substr(depth), spells_unicode_);
-    node.is_text = chars >= 0;
-    node.most_chars = std::max(node.most_chars, chars);
+    node.is_text = node.is_text && plain[depth];
+    node.most_chars = std::max(node.most_chars, static_cast<uint16_t>(starts - node.starts_before));
   }
 }
 
@@ -124,8 +141,12 @@ TokenSet TokenTrie::allowed(Automaton& automaton, Automaton::StateId state) cons
   for (int32_t i = 0; i < static_cast<int32_t>(nodes_.size());) {
     const Node& node = nodes_[i];
     const Automaton::StateId before = states[node.depth];
-    if (node.is_text && node.most_chars <= automaton.text_budget(before)) {
-      add(node.first_token, node.end);
+    const int64_t budget = node.is_text ? automaton.text_budget(before) : 0;
+    if (budget > 0) {
+      const bool all = node.most_chars <= budget;
+      for (int32_t token = node.first_token; token < node.end; ++token) {
+        if (all || starts_[token] - node.starts_before <= budget) set.add(tokens_[token]);
+      }
       i = node.after;
       continue;
     }

@@ -54,11 +54,12 @@ class TokenTrie {
   /// A byte of one or more pieces; children follow at once, then siblings.
   struct Node {
     uint8_t byte = 0;
-    bool is_text = true;     // from here on, all pieces are plain text: whole characters, or the
-                             // beginning of one at the end
-    uint16_t depth = 0;      // bytes before this one
-    int32_t most_chars = 0;  // of such text
-    int32_t after = 0;       // the node after this one and its subtree
+    bool is_text = true;         // from here on, all pieces are plain text: whole characters, or
+                                 // the beginning of one at the end
+    uint16_t depth = 0;          // bytes before this one
+    uint16_t starts_before = 0;  // characters that start in them
+    uint16_t most_chars = 0;     // that start here or below, on one path
+    int32_t after = 0;           // the node after this one and its subtree
     int32_t first_token = 0;
     int32_t own_end = 0;  // of the tokens that end here: [first_token, own_end)
     int32_t end = 0;      // of all tokens below
@@ -69,8 +70,9 @@ class TokenTrie {
   int32_t vocab_ = 0;
   bool spells_unicode_ = false;
   ByteSet spelled_;
-  std::vector<Node> nodes_;      // depth first
-  std::vector<TokenId> tokens_;  // by their pieces
+  std::vector<Node> nodes_;       // depth first
+  std::vector<TokenId> tokens_;   // by their pieces
+  std::vector<uint16_t> starts_;  // of each of tokens_: characters that start in its piece
 };
 
 }  // namespace quire::engine::grammar
