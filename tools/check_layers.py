@@ -19,8 +19,9 @@ ALLOWED = {
     "kv": {"base", "kernels"},
     "plan": {"base", "formats", "kernels", "model", "kv"},
     "engine": {"base", "formats", "kernels", "context", "model", "kv"},
+    "loadtest": {"base", "formats"},
     "server": {"base", "formats", "context", "engine"},
-    "cli": {"base", "engine", "context", "formats", "plan", "server"},
+    "cli": {"base", "engine", "context", "formats", "plan", "server", "loadtest"},
 }
 # What the engine's public headers hand out besides their own types.
 CLI_MAY_ALSO = {"model/config.h", "model/weights.h", "kv/kv_store.h", "kv/codec.h", "kv/geometry.h",

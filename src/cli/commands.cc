@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kCommands = {
     &kRunCommand,     &kChatCommand,   &kTokensCommand,  &kScoreCommand, &kInfoCommand,
     &kInspectCommand, &kVerifyCommand, &kPlanCommand,    &kBenchCommand, &kQuantizeCommand,
-    &kHistoryCommand, &kDocsCommand,   &kNeedlesCommand, &kServeCommand};
+    &kHistoryCommand, &kDocsCommand,   &kNeedlesCommand, &kServeCommand, &kLoadtestCommand};
 
 void print(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);

@@ -31,6 +31,7 @@ extern const Command kInfoCommand;
 extern const Command kInspectCommand;
 extern const Command kVerifyCommand;
 extern const Command kBenchCommand;
+extern const Command kLoadtestCommand;
 extern const Command kPlanCommand;
 extern const Command kQuantizeCommand;
 extern const Command kHistoryCommand;

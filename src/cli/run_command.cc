@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
+#include "cli/answer_schema.h"
 #include "cli/batch_run.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -43,6 +44,10 @@ void declare_run(OptionParser& parser, RunOptions& options) {
               "answer each line of a JSONL file (a text, messages, or an object with \"prompt\" or "
               "\"messages\", \"id\", \"max_tokens\"), many at once; prints a JSON line each",
               store(options.batch_file)});
+  parser.add({{"--json-schema"},
+              "FILE",
+              "an answer that is JSON and satisfies this schema ({} for any JSON)",
+              store(options.json_schema_file)});
   parser.add({{"--conversation"},
               "NAME",
               "answer as the next turn of a conversation that is kept in $QUIRE_HOME",
@@ -88,6 +93,10 @@ class Run {
     QUIRE_TRY_VOID(read_question());
     QUIRE_TRY_VOID(decide_length());
     QUIRE_TRY_VOID(engine::check_request(*engine_, prompt_.tokens, generate_options(/*choice=*/0)));
+    if (options_.json_schema_file) {
+      QUIRE_TRY(constraint_,
+                read_answer_schema(env_, *options_.json_schema_file, *loaded_.model, prompt_.text));
+    }
     if (turn_) QUIRE_TRY_VOID(turn_->keep_question());
     QUIRE_TRY_VOID(rules_ ? search_beams() : generate_choices());
     if (turn_) QUIRE_TRY_VOID(turn_->keep_answer(prompt_, choices_.front().generated));
@@ -199,8 +208,10 @@ class Run {
       return !interrupted() && !output_.broken();
     };
     const engine::GenerateEvents events{.on_prefill = on_prefill(), .on_text = on_text};
-    QUIRE_TRY(Generated generated, engine::generate(*engine_, sequence, prompt_.tokens,
-                                                    generate_options(choice), events));
+    const auto constraint = constraint_ ? constraint_->fresh() : nullptr;
+    QUIRE_TRY(Generated generated,
+              engine::generate(*engine_, sequence, prompt_.tokens, generate_options(choice), events,
+                               constraint.get()));
     note_memory();
     output_.clear_progress();
     const bool ends_line = output_.interactive() || options_.choices > 1;
@@ -316,6 +327,7 @@ class Run {
   std::unique_ptr<StoredTurn> turn_;
   std::optional<ChosenChunks> chosen_;
   std::vector<Choice> choices_;
+  std::unique_ptr<engine::TokenConstraint> constraint_;  // null: anything may be said
   std::optional<Error> cut_short_;
   Json kv_, memory_;
 };
@@ -327,6 +339,9 @@ Result<void> run_run(const Command& self, const Environment& env,
   declare_run(parser, options);
   QUIRE_TRY(const bool helped, parse_or_help(self, env, parser, args));
   if (helped) return {};
+  if (options.json_schema_file && (options.batch_file || options.beams.beams)) {
+    return Error{ErrorCode::kUsage, "--json-schema does not go with --batch or --beams"};
+  }
   Output output(env, options.output);
   if (options.batch_file) {
     if (options.conversation || options.documents.use) {

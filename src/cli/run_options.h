@@ -26,6 +26,7 @@ struct RunOptions {
   std::optional<int64_t> logprobs;
   std::optional<std::string> batch_file;
   DocumentOptions documents;
+  std::optional<std::string> json_schema_file;  // which the answer must satisfy
   std::optional<std::string> conversation;  // the name of a stored one
 };
 

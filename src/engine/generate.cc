@@ -114,8 +114,9 @@ class Decoding {
 
 Result<Generated> prefill_and_decode(Engine& engine, Sequence& sequence,
                                      std::span<const TokenId> prompt,
-                                     const GenerateOptions& options, const GenerateEvents& events) {
-  Answer answer(engine, options, events.on_text);
+                                     const GenerateOptions& options, const GenerateEvents& events,
+                                     TokenConstraint* constraint) {
+  Answer answer(engine, options, events.on_text, constraint);
   answer.set_prompt(static_cast<int64_t>(prompt.size()), engine.resume(sequence, prompt));
   auto prefilled = read_prompt(engine, sequence, prompt, options.resume_points, events.on_prefill);
   if (!prefilled.ok() && prefilled.error().code == ErrorCode::kInterrupted) {
@@ -155,9 +156,10 @@ Result<void> check_request(const Engine& engine, std::span<const TokenId> prompt
 }
 
 Result<Generated> generate(Engine& engine, Sequence& sequence, std::span<const TokenId> prompt,
-                           const GenerateOptions& options, const GenerateEvents& events) {
+                           const GenerateOptions& options, const GenerateEvents& events,
+                           TokenConstraint* constraint) {
   QUIRE_TRY_VOID(check_request(engine, prompt, options));
-  auto generated = prefill_and_decode(engine, sequence, prompt, options, events);
+  auto generated = prefill_and_decode(engine, sequence, prompt, options, events, constraint);
   engine.publish(sequence, PublishPoint::kEnds);
   return generated;
 }

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
+#include "engine/token_constraint.h"
 
 namespace quire::engine {
 
@@ -81,8 +82,10 @@ Result<void> check_request(const Engine& engine, std::span<const TokenId> prompt
 /// the last prompt token always runs), then generates. Publishes the prompt and, at the end, all;
 /// also what was read of a prompt until an interruption. Afterwards the sequence holds the prompt
 /// and all generated tokens but the last chosen one. kDoesNotFit if the prompt, or the prompt and
-/// `max_tokens`, exceed the window; nothing is changed then.
+/// `max_tokens`, exceed the window; nothing is changed then. Says only what `constraint` allows;
+/// null: anything.
 Result<Generated> generate(Engine& engine, Sequence& sequence, std::span<const TokenId> prompt,
-                           const GenerateOptions& options, const GenerateEvents& events);
+                           const GenerateOptions& options, const GenerateEvents& events,
+                           TokenConstraint* constraint = nullptr);
 
 }  // namespace quire::engine

@@ -215,6 +215,16 @@ Result<std::unique_ptr<TokenConstraint>> constraint_of(
 
 }  // namespace
 
+AnswerStart answer_start(const context::AnswerFormat& format, std::string_view prompt) {
+  const auto without_blanks = [](std::string_view text) {
+    return text.substr(0, text.find_last_not_of(" \n\r\t") + 1);
+  };
+  const auto& tags = format.reasoning_tags;
+  if (!tags || tags->first.empty() || tags->second.empty()) return {};
+  const bool opened = without_blanks(prompt).ends_with(without_blanks(tags->first));
+  return {.reasoning_closer = opened ? tags->second : ""};
+}
+
 JsonConstraints::JsonConstraints(std::shared_ptr<const ConstraintVocabulary> vocabulary)
     : vocabulary_(std::move(vocabulary)) {}
 JsonConstraints::JsonConstraints(JsonConstraints&&) noexcept = default;

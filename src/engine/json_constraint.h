@@ -29,6 +29,9 @@ struct AnswerStart {
   std::string reasoning_closer;
 };
 
+/// Of an answer to a prompt that ends so: a template may have opened the reasoning already.
+AnswerStart answer_start(const context::AnswerFormat& format, std::string_view prompt);
+
 /// Which tools must be called.
 struct ToolChoice {
   std::optional<std::string> name;  // absent: any of them

@@ -217,6 +217,9 @@ TEST(JsonConstraint, RefusesWhatItCannotFollowByNameAndPlace) {
             "the schema at #: the pattern (?=a)b looks around, which a grammar cannot follow");
   EXPECT_EQ(refusal(R"({"pattern": "(a"})"),
             "the schema at #: the pattern (a has a ( without its )");
+  EXPECT_EQ(refusal(R"({"pattern": "^(a{100}){100}$"})"),
+            "the schema at #: the pattern ^(a{100}){100}$ counts repetitions of repetitions beyond "
+            "4,096");
   EXPECT_EQ(refusal(R"({"minLength": -1})"),
             "the schema at #: minLength must be a whole number, 0 or more");
   EXPECT_EQ(refusal(R"({"$ref": "https://example.com/x.json"})"),
@@ -330,6 +333,8 @@ TEST(JsonConstraint, HostileSchemasEndInAnErrorOrAGrammarOnASmallStack) {
                R"({"anyOf": [{"minLength": 1}, {"maxLength": 9}, {"minLength": 2}]})";
   }
   schemas.push_back(product + "]}");
+  schemas.push_back(R"({"additionalProperties": true, "properties": {")" +
+                    std::string(500'000, 'k') + R"(": {}}})");
   on_a_small_stack([&] {
     for (const std::string& schema : schemas) {
       const auto made = constraints().schema(parsed(schema));
@@ -438,12 +443,12 @@ TEST(JsonConstraint, WhateverIsSaidAtRandomSatisfiesTheSchema) {
 
 TEST(JsonConstraint, WhateverIsSaidAtRandomSatisfiesTheSchemaWithRealVocabularies) {
   int32_t found = 0;
-  for (const char* name : {"gemma3", "mistral_v1"}) {
+  for (const char* name : {"qwen3", "mistral_v1"}) {
     const auto tokenizer =
         tokenizer_of(std::string(QUIRE_SOURCE_DIR "/../shared/tokenizers/") + name);
     if (!tokenizer) continue;
     ++found;
-    expect_valid_answers(*tokenizer, 2, 5, 12);
+    expect_valid_answers(*tokenizer, 2, 4, 12);
     if (HasFatalFailure()) return;
   }
   if (found == 0) GTEST_SKIP() << "needs ../shared/tokenizers";

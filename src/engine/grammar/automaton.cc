@@ -7,9 +7,10 @@
 namespace quire::engine::grammar {
 namespace {
 
-/// Readings of one state, and steps to find them. A thousand alternatives stay well below.
-constexpr size_t kMostReadings = 4096;
-constexpr size_t kMostSeen = 65536;
+/// Readings of one state, and steps to find them: what a hostile schema can cost for each byte.
+/// Some hundred alternatives that begin alike stay well below.
+constexpr size_t kMostReadings = 1024;
+constexpr size_t kMostSeen = 4096;
 constexpr Automaton::StateId kUnknown = -2;
 /// Frame::count of a call.
 constexpr int32_t kNoCount = -1;

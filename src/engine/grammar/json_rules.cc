@@ -73,15 +73,23 @@ NodeId JsonRules::other_key(const std::vector<std::string>& taken, NodeId next) 
   const NodeId anything = builder_.repeat(key_character_, 0, kUnbounded, close);
   // Along the beginnings of the taken keys, longest first, so that what follows is made before.
   // Leaving them takes a character of ASCII: a key beyond it is cut there, and so never spelled.
+  // Nothing goes on after so many bytes of a taken key.
+  constexpr size_t kMostFollowed = 128;
   std::map<std::string, ByteSet> beginnings;  // and the bytes that go on with one
-  std::set<std::string> keys;
+  std::set<std::string> keys, dead_ends;
   for (const std::string& key : taken) {
     const std::string spelled_key = quoted(key);
     if (spelled_key.find('\\') != std::string::npos) continue;  // other keys have no escapes
     std::string inside = spelled_key.substr(1, spelled_key.size() - 2);
     const auto ascii_end = std::find_if(inside.begin(), inside.end(), [](char c) { return c < 0; });
-    if (ascii_end == inside.end()) keys.insert(inside);
+    const bool is_ascii = ascii_end == inside.end();
     inside.erase(ascii_end, inside.end());
+    if (inside.size() > kMostFollowed) {
+      inside.resize(kMostFollowed);
+      dead_ends.insert(inside);
+    } else if (is_ascii) {
+      keys.insert(inside);
+    }
     for (size_t i = 0; i < inside.size(); ++i) {
       beginnings[inside.substr(0, i)].add(static_cast<uint8_t>(inside[i]));
     }
@@ -93,14 +101,14 @@ NodeId JsonRules::other_key(const std::vector<std::string>& taken, NodeId next) 
     const auto& [text, followed] = *it;
     std::vector<NodeId> ways;
     if (!keys.contains(text)) ways.push_back(close);
-    const ByteSet leaving = kPlain.without(followed);
+    const ByteSet leaving = dead_ends.contains(text) ? ByteSet() : kPlain.without(followed);
     if (!leaving.empty()) ways.push_back(builder_.bytes(leaving, anything));
     for (int byte = 0; byte < 128; ++byte) {
       if (!followed.contains(static_cast<uint8_t>(byte))) continue;
       const std::string longer = text + static_cast<char>(byte);
       ways.push_back(builder_.bytes(ByteSet::range(byte, byte), nodes.at(longer)));
     }
-    nodes.emplace(text, builder_.choice(ways));
+    nodes.emplace(text, ways.empty() ? builder_.impossible() : builder_.choice(ways));
   }
   return builder_.literal("\"", nodes.at(""));
 }

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "engine/grammar/schema_resolver.h"
-#include "engine/grammar/string_pattern.h"
+#include "engine/grammar/schema_scalars.h"
 #include "formats/printable.h"
 
 namespace quire::engine::grammar {
@@ -53,13 +53,6 @@ std::string_view type_name(const Json& value) {
   if (value.is_string()) return "string";
   if (value.is_bool()) return "boolean";
   return value.is_null() ? "null" : "number";
-}
-
-bool is_whole(const Json& value) {
-  const auto number = value.as_double();
-  return value.is_int() ||
-         (number &&
-          *number == static_cast<double>(static_cast<int64_t>(std::clamp(*number, -9e18, 9e18))));
 }
 
 class SchemaCompiler {
@@ -153,9 +146,9 @@ class SchemaCompiler {
     const NodeId done = builder_.done();
     if (type == "object") return object(place);
     if (type == "array") return array(place);
-    if (type == "string") return string(place);
-    if (type == "number") return number(place, NumberRange::Kind::kNumber);
-    if (type == "integer") return number(place, NumberRange::Kind::kInteger);
+    if (type == "string") return schema_string(rules_, place);
+    if (type == "number") return schema_number(rules_, place, NumberRange::Kind::kNumber);
+    if (type == "integer") return schema_number(rules_, place, NumberRange::Kind::kInteger);
     if (type == "boolean") return builder_.any_of({"true", "false"}, done);
     return builder_.literal("null", done);
   }
@@ -192,116 +185,12 @@ class SchemaCompiler {
            });
   }
 
-  struct Counts {
-    int32_t least = 0;
-    int32_t most = kUnbounded;
-    bool possible() const { return least <= most; }
-  };
-
-  Result<std::optional<int32_t>> count(const Place& place, std::string_view keyword) const {
-    const Json* value = place.schema->find(keyword);
-    if (value == nullptr) return std::optional<int32_t>();
-    const auto number = value->as_double();
-    if (!number || *number < 0 || !is_whole(*value)) {
-      return schema_error(place.path, fmt::format("{} must be a whole number, 0 or more", keyword));
-    }
-    return std::optional(static_cast<int32_t>(std::min(*number, double{kUnbounded})));
-  }
-
-  Result<Counts> counts(const Place& place, std::string_view least, std::string_view most) const {
-    QUIRE_TRY(const auto low, count(place, least));
-    QUIRE_TRY(const auto high, count(place, most));
-    return Counts{low.value_or(0), high.value_or(kUnbounded)};
-  }
-
-  Result<NodeId> string(const Place& place) {
-    QUIRE_TRY(const Counts length, counts(place, "minLength", "maxLength"));
-    QUIRE_TRY(const std::string pattern, pattern_of(place));
-    const bool bounded = length.least > 0 || length.most != kUnbounded;
-    if (pattern.empty()) {
-      if (!length.possible()) return builder_.impossible();
-      return rules_.string(length.least, length.most, builder_.done());
-    }
-    if (bounded) {
-      return schema_error(place.path,
-                          "minLength and maxLength beside pattern or format are not supported; "
-                          "write the length into the pattern");
-    }
-    auto matched = string_matching(rules_, pattern, builder_.done());
-    if (matched.ok()) return matched;
-    return schema_error(place.path, fmt::format("the pattern {} {}", formats::printable(pattern),
-                                                matched.error().message));
-  }
-
-  Result<std::string> pattern_of(const Place& place) const {
-    const Json* format = place.schema->find("format");
-    const std::string_view of_format =
-        format != nullptr && format->is_string() ? pattern_of_format(*format->as_string()) : "";
-    const Json* pattern = place.schema->find("pattern");
-    if (pattern == nullptr) return std::string(of_format);
-    if (!pattern->is_string()) return schema_error(place.path, "pattern must be a string");
-    if (pattern->as_string()->empty()) return std::string(of_format);
-    return *pattern->as_string();
-  }
-
-  /// Keeps the bound that restricts more.
-  Result<void> bound(const Place& place, std::string_view keyword, bool exclusive, bool lower,
-                     std::optional<double>& value, bool& out) const {
-    const Json* given = place.schema->find(keyword);
-    if (given == nullptr || (exclusive && given->is_bool())) return {};
-    const auto number = given->as_double();
-    if (!number) return schema_error(place.path, fmt::format("{} must be a number", keyword));
-    const bool tighter =
-        !value || (lower ? *number > *value : *number < *value) || (*number == *value && exclusive);
-    if (!tighter) return {};
-    value = number;
-    out = exclusive;
-    return {};
-  }
-
-  Result<NodeId> number(const Place& place, NumberRange::Kind kind) {
-    const NodeId done = builder_.done();
-    const Json* step = place.schema->find("multipleOf");
-    const bool whole_step = step != nullptr && step->as_double() == std::optional(1.0);
-    if (step != nullptr && !whole_step) {
-      return schema_error(place.path, "multipleOf other than 1 is not supported");
-    }
-    if (whole_step) kind = NumberRange::Kind::kInteger;
-    std::optional<double> least, most;
-    NumberRange range{.kind = kind};
-    QUIRE_TRY_VOID(bound(place, "minimum", false, true, least, range.above_least));
-    QUIRE_TRY_VOID(bound(place, "exclusiveMinimum", true, true, least, range.above_least));
-    QUIRE_TRY_VOID(bound(place, "maximum", false, false, most, range.below_most));
-    QUIRE_TRY_VOID(bound(place, "exclusiveMaximum", true, false, most, range.below_most));
-    if (!least && !most) {
-      return kind == NumberRange::Kind::kInteger ? rules_.integer(done) : rules_.number(done);
-    }
-    // Draft 4: a boolean that is about its neighbour.
-    const auto draft4 = [&](const char* keyword) {
-      const Json* flag = place.schema->find(keyword);
-      return flag != nullptr && flag->as_bool() == std::optional(true);
-    };
-    range.above_least |= draft4("exclusiveMinimum");
-    range.below_most |= draft4("exclusiveMaximum");
-    // Of numbers in a range at most 15 digits are written, so bounds beyond them say nothing.
-    constexpr double kBeyond = 1e15;
-    if (least && *least <= -kBeyond) least.reset();
-    if (most && *most >= kBeyond) most.reset();
-    if (least) range.least = decimal_of(*least);
-    if (most) range.most = decimal_of(*most);
-    if (range.least.has_value() != least.has_value() ||
-        range.most.has_value() != most.has_value()) {
-      return schema_error(place.path, "a bound of a number has more than 15 digits");
-    }
-    return rules_.number_in(range, done).value_or(builder_.impossible());
-  }
-
   RuleId element_of(const Json& schema, const std::string& path) {
     return builder_.rule(builder_.call_deeper(rule_of({&schema, path}), builder_.done()));
   }
 
   Result<NodeId> array(const Place& place) {
-    QUIRE_TRY(const Counts length, counts(place, "minItems", "maxItems"));
+    QUIRE_TRY(const Counts length, schema_counts(place, "minItems", "maxItems"));
     const Json* unique = place.schema->find("uniqueItems");
     if (unique != nullptr && unique->as_bool() != std::optional(false) && length.most > 1) {
       return schema_error(place.path, "uniqueItems is not supported");
@@ -436,7 +325,7 @@ class SchemaCompiler {
   }
 
   Result<NodeId> object(const Place& place) {
-    QUIRE_TRY(const Counts size, counts(place, "minProperties", "maxProperties"));
+    QUIRE_TRY(const Counts size, schema_counts(place, "minProperties", "maxProperties"));
     QUIRE_TRY(const std::optional<Members> members, members_of(place));
     if (!members || !size.possible()) return builder_.impossible();
     const auto required = std::count_if(members->named.begin(), members->named.end(),

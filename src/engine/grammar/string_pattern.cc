@@ -16,6 +16,7 @@ namespace {
 constexpr int32_t kMostGroups = 100;  // one inside the other
 constexpr uint32_t kLastCharacter = 0x10FFFF;
 constexpr int32_t kMostCount = 1'000'000'000;
+constexpr int64_t kMostNestedCounts = 4096;
 
 using Range = std::pair<uint32_t, uint32_t>;
 using Ranges = std::vector<Range>;
@@ -67,6 +68,7 @@ struct Expression {
   int32_t least = 0;
   int32_t most = 0;
   bool may_be_empty = true;
+  int64_t counts = 1;  // of bounded repetitions, one inside the other, multiplied
 };
 
 Expression class_of(Ranges ranges) {
@@ -77,6 +79,7 @@ Expression class_of(Ranges ranges) {
 Expression repeated(Expression body, int32_t least, int32_t most) {
   Expression repeat{.kind = Expression::Kind::kRepeat, .least = least, .most = most};
   repeat.may_be_empty = least == 0 || body.may_be_empty;
+  repeat.counts = body.counts * (most == kUnbounded ? 1 : std::max(most, 1));
   repeat.parts.push_back(std::move(body));
   return repeat;
 }
@@ -115,6 +118,7 @@ class PatternParser {
     do {
       QUIRE_TRY(Expression one, sequence(depth));
       all.may_be_empty |= one.may_be_empty;
+      all.counts = std::max(all.counts, one.counts);
       all.parts.push_back(std::move(one));
     } while (take("|"));
     return all;
@@ -133,6 +137,7 @@ class PatternParser {
       }
       QUIRE_TRY(Expression part, repetition(depth));
       all.may_be_empty &= part.may_be_empty;
+      all.counts = std::max(all.counts, part.counts);
       all.parts.push_back(std::move(part));
     }
     if (at_end && (depth > 0 || (!rest_.empty() && rest_[0] != '|'))) {
@@ -162,7 +167,11 @@ class PatternParser {
       if (body.may_be_empty) {
         return fault("repeats something that can be empty");
       }
+      const bool nests = body.counts > 1 && most != kUnbounded;
       body = repeated(std::move(body), least, most);
+      if (nests && body.counts > kMostNestedCounts) {
+        return fault("counts repetitions of repetitions beyond 4,096");
+      }
       if (body.may_be_empty) break;
     }
     const bool again =
