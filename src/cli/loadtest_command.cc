@@ -13,6 +13,7 @@
 #include "formats/printable.h"
 #include "loadtest/load_run.h"
 #include "loadtest/report.h"
+#include "loadtest/server_counters.h"
 
 namespace quire::cli {
 namespace {
@@ -258,13 +259,25 @@ class Loadtest {
     output_.progress(load.rate ? fmt::format("{:g} conversations a second", *load.rate)
                                : fmt::format("{} at once", *load.concurrency),
                      0.0);
+    const loadtest::ServerCounters before = loadtest::read_counters(target_);
+    loadtest::PageWatch watch(target_);
     const loadtest::RunResult result =
         loadtest::run_load(target_, workload(), load, limits, interrupted);
-    if (!result.records.empty()) {
-      report_.loads.push_back(
-          loadtest::summarize(load, result.records, result.seconds, report_.objectives));
-    }
+    const auto peak = watch.peak();
+    if (result.records.empty()) return !interrupted();
+    Summary summary = loadtest::summarize(load, result.records, result.seconds, report_.objectives);
+    const loadtest::ServerCounters after = loadtest::read_counters(target_);
+    summary.peak_pages = peak;
+    summary.evicted_pages = grown(before.evicted_pages, after.evicted_pages);
+    summary.preemptions = grown(before.preemptions, after.preemptions);
+    report_.loads.push_back(std::move(summary));
     return !interrupted();
+  }
+
+  static std::optional<int64_t> grown(const std::optional<double>& before,
+                                      const std::optional<double>& after) {
+    if (!before || !after) return std::nullopt;
+    return static_cast<int64_t>(*after - *before);
   }
 
   /// Each load asks what was not asked before, so that only what a load shares can be cached.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace quire::loadtest {
 namespace {
@@ -19,6 +20,10 @@ struct Column {
 };
 
 constexpr double kMs = 1000.0;
+
+double known(const std::optional<int64_t>& value) {
+  return value ? static_cast<double>(*value) : std::numeric_limits<double>::quiet_NaN();
+}
 
 const auto kColumns = std::to_array<Column>({
     {"ok", "ok", [](const Summary& s) { return static_cast<double>(s.ok); }, 0},
@@ -40,6 +45,9 @@ const auto kColumns = std::to_array<Column>({
     {"p99", "e2e_ms_p99", [](const Summary& s) { return kMs * s.e2e.p99; }, 1},
     {"goodput", "goodput", [](const Summary& s) { return s.goodput; }, 2},
     {"met %", "objective_share", [](const Summary& s) { return 100.0 * s.objective_share; }, 1},
+    {"pages", "peak_pages", [](const Summary& s) { return known(s.peak_pages); }, 0},
+    {"evicted", "evicted_pages", [](const Summary& s) { return known(s.evicted_pages); }, 0},
+    {"preempted", "preemptions", [](const Summary& s) { return known(s.preemptions); }, 0},
     {"cached %", "cached_share", [](const Summary& s) { return 100.0 * s.cached_share(); }, 1},
 });
 
@@ -79,6 +87,7 @@ std::string aligned(const std::vector<Row>& rows, ReportFormat format) {
       const std::string padded = fmt::format("{:>{}}", rows[r][i], widths[i]);
       text += markdown ? " " + padded + " |" : padded + "  ";
     }
+    while (text.ends_with(' ')) text.pop_back();
     text += "\n";
     if (r > 0 || !markdown) continue;
     text += "|";

@@ -72,6 +72,8 @@ struct Summary {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t output_tokens = 0;
+  // Where the server says so.
+  std::optional<int64_t> peak_pages, evicted_pages, preemptions;
 
   double cached_share() const;
 };

@@ -8,6 +8,7 @@
 #include "formats/json.h"
 #include "loadtest/report.h"
 #include "loadtest/scripted_server.h"
+#include "loadtest/server_counters.h"
 #include "loadtest/sse.h"
 
 namespace quire::loadtest {
@@ -150,6 +151,27 @@ TEST(LoadRun, StopsWhenItIsToldTo) {
   const RunResult result = run_load(target_of(server), {}, {.concurrency = 2},
                                     {.conversations = 1000}, [] { return true; });
   EXPECT_TRUE(result.records.empty());
+}
+
+TEST(ServerCounters, AreReadWhereTheServerHasThem) {
+  const std::string page =
+      "# HELP quire_x y\nquire_num_preemptions_total 3\n"
+      "quire_pages_held_by_sequences 12\nquire_pages_held_by_sequences_other 99\n"
+      "vllm:a{model=\"m\"} 1.5\nvllm:a{model=\"n\"} 2\nbroken x\n";
+  EXPECT_EQ(metric_value(page, "vllm:a"), 3.5);
+  EXPECT_EQ(metric_value(page, "broken"), std::nullopt);
+  EXPECT_EQ(metric_value(page, "absent"), std::nullopt);
+  ScriptedServer server([&](const std::string&) {
+    return std::vector<std::string>{"HTTP/1.1 200 OK\r\n\r\n", page};
+  });
+  const Target target = target_of(server);
+  EXPECT_EQ(read_counters(target).preemptions, 3.0);
+  EXPECT_EQ(read_counters(target).evicted_pages, std::nullopt);
+  EXPECT_EQ(PageWatch(target).peak().value_or(12), 12);
+  ScriptedServer without([](const std::string&) {
+    return std::vector<std::string>{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"};
+  });
+  EXPECT_EQ(read_counters(target_of(without)).pages_in_use, std::nullopt);
 }
 
 TEST(HttpAddress, IsReadOrRefused) {
