@@ -27,7 +27,7 @@ struct RunOptions {
   std::optional<std::string> batch_file;
   DocumentOptions documents;
   std::optional<std::string> json_schema_file;  // which the answer must satisfy
-  std::optional<std::string> conversation;  // the name of a stored one
+  std::optional<std::string> conversation;      // the name of a stored one
 };
 
 }  // namespace quire::cli

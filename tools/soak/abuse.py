@@ -28,7 +28,7 @@ def bodies():
         "messages": ["x", 3, [], [3], [{}], [{"role": 3, "content": "x"}],
                      [{"role": "user"}], [{"role": "user", "content": 5}],
                      [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]],
-        "temperature": ["hot", -1, 1e300, [], {}, True], "top_p": [7, -0.1, 0, "x"],
+        "temperature": ["hot", -1, 1e300, [], {}, True], "top_p": [7, -0.1, "x"],
         "top_k": [-5, "x", 1.5], "min_p": [-1, 2], "n": [0, -1, 10**6, 1.5, "x"],
         "max_tokens": [0, -1, 10**12, 1.5, "x", []], "seed": ["x", 1.5],
         "stop": [5, [5], ["x" * 300], ["x"] * 17, {}], "logit_bias": ["x", {"99999999": 1}, {"a": 1},
