@@ -95,6 +95,10 @@ Result<std::unique_ptr<context::DocumentStore>> open_documents(const Environment
 Result<ChosenChunks> choose_chunks(const Environment& env, engine::Engine& engine,
                                    const std::string& question, const DocumentOptions& options,
                                    Output& output) {
+  // No index is asked about a question that no answer can follow.
+  const context::Tokenizer& tokenizer = engine.model().tokenizer();
+  const int64_t length = std::ssize(tokenizer.encode(question, context::Special::kPlain));
+  QUIRE_TRY_VOID(engine::check_fits(engine.window(), length, std::nullopt));
   QUIRE_TRY(const auto store, open_documents(env, output));
   QUIRE_TRY(std::vector<RetrievedChunk> candidates, store->find(question, context::kCandidates));
   ChosenChunks chosen;
@@ -105,7 +109,6 @@ Result<ChosenChunks> choose_chunks(const Environment& env, engine::Engine& engin
   }
   const int64_t room =
       options.max_tokens.value_or(std::min(engine.window().tokens / 4, kMostDefaultTokens));
-  const context::Tokenizer& tokenizer = engine.model().tokenizer();
   chosen.chunks = context::stable_order(
       context::fitting(
           context::diverse_order(std::move(candidates)), room,

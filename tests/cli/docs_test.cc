@@ -83,6 +83,7 @@ TEST_F(Docs, SayWhenNothingWasFound) {
   EXPECT_EQ(none.exit_code, 0) << none.err;
   EXPECT_THAT(none.err, HasSubstr("no document holds a word of the question"));
   quire({"docs", model_, "add", english_});
+  EXPECT_EQ(ask({"-p", std::string(3000, 'x')}).exit_code, 4) << "no window for the question alone";
   EXPECT_THAT(ask({"-p", "tree", "--docs-tokens", "1"}).err, HasSubstr("fits into --docs-tokens"));
 }
 
