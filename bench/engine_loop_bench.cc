@@ -1,24 +1,22 @@
 // engine_loop_bench: what callers of one engine cost each other.
 //
-//   quire_engine_loop_bench MODEL [threads] [rounds] [cpu]
-//
-// With `cpu` and one thread all times are the process's own processor time: on a machine that is
-// busy with other things.
+//   quire_engine_loop_bench MODEL [threads=2] [rounds=3] [prompt=6000] [clock=wall|cpu]
 //
 // many: tokens a second of one stream and of 16 together. stall: the 95th percentile of the gaps
-// between one stream's tokens (and between those of four), quiet and while another's prompt of
-// 6,000 tokens is read. warm: time to first token of a prompt of 2,000 tokens, cold, and again with
-// 32 tokens more. Each line is one round, in which all settings take turns; the last is the median.
+// between one stream's tokens (and between those of four), quiet and while another's prompt is
+// read. warm: time to first token of a prompt of 2,000 tokens, cold, and again with 32 tokens more.
+// Each line is one round, in which all settings take turns; the last is the median. With clock=cpu
+// and one thread all times are the process's own processor time, for machines that are busy.
 #include <fmt/core.h>
 #include <time.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
@@ -113,15 +111,15 @@ class Workload {
     double busy_ms = 0.0;
     double prefill_s = 0.0;
   };
-  Stall stall(size_t streams) {
+  Stall stall(size_t streams, int64_t prompt_tokens) {
     std::vector<Record> records(streams);
     std::vector<RequestId> ids;
     for (Record& record : records) ids.push_back(submit(record, prompt(100), 6000));
     for (Record& record : records) record.second_token.get_future().wait();
     const double begin = now_ms();
-    while (now_ms() < begin + 2500) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (now_ms() < begin + 1500) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     Record reader;
-    submit(reader, prompt(6000), 2);
+    submit(reader, prompt(prompt_tokens), 2);
     reader.done.get_future().wait();
     for (const RequestId id : ids) cancel(id);
     for (Record& record : records) record.done.get_future().wait();
@@ -161,17 +159,30 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// The text behind "name=" among the arguments.
+std::string setting(int argc, char** argv, std::string_view name, std::string otherwise) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (!argument.starts_with(name) || argument.substr(name.size(), 1) != "=") continue;
+    return std::string(argument.substr(name.size() + 1));
+  }
+  return otherwise;
+}
+
 int run(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print("usage: quire_engine_loop_bench MODEL [threads] [rounds] [cpu]\n");
+    fmt::print(
+        "usage: quire_engine_loop_bench MODEL [threads=2] [rounds=3] [prompt=6000] "
+        "[clock=wall|cpu]\n");
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (argc > 4) measured_clock = CLOCK_PROCESS_CPUTIME_ID;
+  if (setting(argc, argv, "clock", "wall") == "cpu") measured_clock = CLOCK_PROCESS_CPUTIME_ID;
   EngineOptions options;
-  options.threads = argc > 2 ? std::atoi(argv[2]) : 2;
+  options.threads = std::stoi(setting(argc, argv, "threads", "2"));
   options.memory_bytes = int64_t{2} << 30;
-  const int rounds = argc > 3 ? std::atoi(argv[3]) : 3;
+  const int rounds = std::stoi(setting(argc, argv, "rounds", "3"));
+  const int64_t prompt_tokens = std::stoll(setting(argc, argv, "prompt", "6000"));
   const auto model = Model::load(real_file_system(), argv[1], {}).value();
   const auto engine = Engine::create(*model, options).value();
   Workload workload(*model, *engine);
@@ -182,10 +193,10 @@ int run(int argc, char** argv) {
     many.push_back(sixteen / one);
     fmt::print("many   1: {:.1f} tok/s   16: {:.1f} tok/s   {:.2f}x\n", one, sixteen, many.back());
     for (const size_t streams : {1, 4}) {
-      const Workload::Stall stall = workload.stall(streams);
+      const Workload::Stall stall = workload.stall(streams, prompt_tokens);
       (streams == 1 ? stall_one : stall_four).push_back(stall.busy_ms / stall.quiet_ms);
       fmt::print(
-          "stall  {}: quiet p95 {:.1f} ms   busy p95 {:.1f} ms   {:.2f}x   6,000 in {:.1f} s\n",
+          "stall  {}: quiet p95 {:.1f} ms   busy p95 {:.1f} ms   {:.2f}x   prompt in {:.1f} s\n",
           streams, stall.quiet_ms, stall.busy_ms, stall.busy_ms / stall.quiet_ms, stall.prefill_s);
     }
     std::vector<TokenId> tokens = workload.prompt(2000);
