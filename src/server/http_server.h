@@ -2,7 +2,7 @@
 //
 // One I/O thread serves all connections; a few workers run the handlers, so that a large request
 // delays no stream. What exceeds a limit is answered with its status and the connection closed; a
-// reader that does not read is cut off. Its source is the only one that knows Boost. Thread rule:
+// reader that does not read is cut off. Its sources are the only ones that know Boost. Thread rule:
 // start(), drain() and the destructor from one thread; counters from any.
 #pragma once
 #include <atomic>
