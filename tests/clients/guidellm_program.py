@@ -1,4 +1,4 @@
-"""guidellm: a short synchronous benchmark must end without a failed request."""
+"""guidellm 0.8: a short benchmark must end without a failed request."""
 import json
 import os
 import pathlib
@@ -8,16 +8,17 @@ import tempfile
 
 with tempfile.TemporaryDirectory() as folder:
     report = pathlib.Path(folder) / "report.json"
-    tokenizer = str(pathlib.Path(__file__).parents[1] / "data/tiny/llama_tied")  # for counting only
-    data = pathlib.Path(folder) / "prompts.jsonl"
-    data.write_text("".join(json.dumps({"prompt": f"Tell me about the number {n}."}) + "\n" for n in range(20)))
-    command = [str(pathlib.Path(sys.executable).parent / "guidellm"), "benchmark", "run",
-               "--target", os.environ["QUIRE_URL"], "--model", "smollm2", "--processor", tokenizer,
-               "--data", str(data), "--rate-type", "synchronous", "--max-requests", "5",
-               "--backend-kwargs", json.dumps({"api_key": os.environ["QUIRE_KEY"]}),
-               "--output-path", str(report)]
+    tokenizer = pathlib.Path(__file__).parents[1] / "data/tiny/llama_tied"  # for counting only
+    prompts = pathlib.Path(folder) / "prompts.jsonl"
+    prompts.write_text("".join(
+        json.dumps({"prompt": f"Tell me about the number {n}.", "output_tokens_count": 8}) + "\n" for n in range(20)))
+    command = [str(pathlib.Path(sys.executable).parent / "guidellm"), "run", "--disable-progress",
+               "--backend", f"kind=openai_http,target={os.environ['QUIRE_URL']},model=smollm2,"
+                            f"api_key={os.environ['QUIRE_KEY']}",
+               "--profile", "kind=synchronous", "--constraint", "kind=max_requests,count=5",
+               "--tokenizer", f"kind=hf_auto,model={tokenizer}",
+               "--data", f"kind=json_file,path={prompts}", "--output", f"kind=json,path={report}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    totals = json.loads(report.read_text())["benchmarks"][0]
-    requests = totals.get("request_totals") or totals["run_stats"]["requests_made"]
+    requests = json.loads(report.read_text())["benchmarks"][0]["metrics"]["request_totals"]
     assert requests["successful"] > 0 and requests["errored"] == 0, requests
