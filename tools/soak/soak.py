@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import importlib
 import pathlib
+import signal
 import sys
 
 SOAKS = ("chat", "cancel", "abuse", "stall", "latency")
@@ -22,6 +23,8 @@ def main():
     options = parser.parse_args()
     if not pathlib.Path(options.binary).is_file():
         sys.exit(f"{options.binary} is not built: ./dev build")
+    # As Ctrl-C: the server that was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     status = 0
     for name in SOAKS if options.soak == "all" else (options.soak,):
         soak = importlib.import_module(name)
