@@ -27,7 +27,7 @@ void expect_refused(const Refusal& refusal) {
 TEST(Refusals, NameTheCommandOrTheOption) {
   const std::string model = tiny("llama_tied");
   expect_refused({{"frobnicate"}, 2, "unknown command 'frobnicate'; commands: run, chat, tokens"});
-  expect_refused({{"serve", model}, 2, "unknown command 'serve'"});
+  expect_refused({{"frobnicate", model}, 2, "unknown command 'frobnicate'"});
   expect_refused({{"run"}, 2, "which model?"});
   expect_refused({{"run", model, "--tmp", "0"}, 2, "did you mean --temp?"});
   expect_refused({{"run", model, "-n"}, 2, "-n needs a value"});
