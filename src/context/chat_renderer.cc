@@ -1,6 +1,7 @@
 #include "context/chat_renderer.h"
 
 #include <algorithm>
+#include <span>
 
 #include "context/jinja/from_json.h"
 
@@ -13,13 +14,15 @@ using jinja::Origin;
 using jinja::Text;
 using jinja::Value;
 
-/// Origins of a request: 0 the template, 1 + i message i, then tools, documents, kwargs.
+/// Origins of a request: 0 the template, 1 + i message i, then tools, documents, kwargs,
+/// insertions.
 struct Origins {
   size_t num_messages;
   Origin message(size_t i) const { return static_cast<Origin>(1 + i); }
   Origin tools() const { return static_cast<Origin>(1 + num_messages); }
   Origin documents() const { return tools() + 1; }
   Origin kwargs() const { return tools() + 2; }
+  Origin insertion(size_t i) const { return static_cast<Origin>(kwargs() + 1 + i); }
 };
 
 std::string role_of(const Json& message) {
@@ -42,15 +45,28 @@ Value text_part(Text text, Origin origin) {
   return Value(std::make_shared<const Dict>(std::move(part)), origin);
 }
 
-/// The content with the folded system messages before it, each under its own origin.
-Value with_folded(const AdaptedMessage& adapted, const Value& content, const Origins& origins) {
+/// What goes before a message's content: folded system messages, then insertions, each under its
+/// own origin. `content_is_empty`: no blank line after the last system message.
+Text text_before(const AdaptedMessage& adapted, std::span<const Insertion> insertions,
+                 const Origins& origins, bool content_is_empty) {
+  Text inserted;
+  for (size_t i = 0; i < insertions.size(); ++i) {
+    if (static_cast<size_t>(insertions[i].message) != adapted.index) continue;
+    inserted.append(insertions[i].text, origins.insertion(i));
+  }
   Text text;
   for (const auto& [index, system] : adapted.folded) {
     text.append(system, origins.message(index));
     text.append("\n\n", jinja::kTemplateOrigin);
   }
+  if (!text.empty() && inserted.empty() && content_is_empty) text = text.slice(0, text.size() - 2);
+  text.append(inserted);
+  return text;
+}
+
+/// The content with `text` before it.
+Value with_text_before(Text text, const Value& content) {
   if (const Text* own = content.as_text()) {
-    if (own->empty()) text = text.slice(0, text.size() - 2);
     text.append(*own);
     return Value(std::move(text));
   }
@@ -64,8 +80,8 @@ Value with_folded(const AdaptedMessage& adapted, const Value& content, const Ori
 
 /// A message as Hugging Face passes it: without its null members, `thinking` beside
 /// `reasoning_content`.
-Result<Value> message_value(const AdaptedMessage& adapted, const Origins& origins,
-                            bool keeps_null_content) {
+Result<Value> message_value(const AdaptedMessage& adapted, std::span<const Insertion> insertions,
+                            const Origins& origins, bool keeps_null_content) {
   const Origin origin = origins.message(adapted.index);
   const bool plain_role = is_plain_role(role_of(adapted.message));
   Dict dict;
@@ -73,7 +89,11 @@ Result<Value> message_value(const AdaptedMessage& adapted, const Origins& origin
     if (member.is_null() && !(keeps_null_content && key == "content")) continue;
     const bool trusted = key == "role" && plain_role;
     QUIRE_TRY(Value value, jinja::from_json(member, trusted ? jinja::kTemplateOrigin : origin));
-    if (key == "content" && !adapted.folded.empty()) value = with_folded(adapted, value, origins);
+    if (key == "content") {
+      const bool empty = value.as_text() != nullptr && value.as_text()->empty();
+      Text before = text_before(adapted, insertions, origins, empty);
+      if (!before.empty()) value = with_text_before(std::move(before), value);
+    }
     dict.set(Value(Text(key, origin)), std::move(value));
   }
   const Value* reasoning = dict.find("reasoning_content");
@@ -83,10 +103,12 @@ Result<Value> message_value(const AdaptedMessage& adapted, const Origins& origin
   return Value(std::make_shared<const Dict>(std::move(dict)), origin);
 }
 
-Result<Value> messages_value(const AdaptedConversation& conversation, const Origins& origins) {
+Result<Value> messages_value(const AdaptedConversation& conversation,
+                             std::span<const Insertion> insertions, const Origins& origins) {
   auto list = std::make_shared<jinja::Sequence>();
   for (const AdaptedMessage& adapted : conversation.messages) {
-    QUIRE_TRY(Value value, message_value(adapted, origins, conversation.keeps_null_content));
+    QUIRE_TRY(Value value,
+              message_value(adapted, insertions, origins, conversation.keeps_null_content));
     list->depth = std::max(list->depth, value.depth() + 1);
     list->items.push_back(std::move(value));
   }
@@ -100,7 +122,7 @@ Result<jinja::Variables> variables_of(const ChatRequest& request,
   for (const auto& [name, text] : request.special_tokens) {
     variables.emplace_back(name, Value::string(text));
   }
-  QUIRE_TRY(Value messages, messages_value(conversation, origins));
+  QUIRE_TRY(Value messages, messages_value(conversation, request.insertions, origins));
   QUIRE_TRY(Value tools, jinja::from_json(request.tools, origins.tools()));
   QUIRE_TRY(Value documents, jinja::from_json(request.documents, origins.documents()));
   variables.emplace_back("messages", std::move(messages));
@@ -126,6 +148,9 @@ PromptSource source_of(Origin origin, const Origins& origins, const Json& messag
     source.kind = PromptSource::Kind::kDocuments;
   } else if (origin == origins.kwargs()) {
     source.kind = PromptSource::Kind::kKwargs;
+  } else if (origin > origins.kwargs()) {
+    source.kind = PromptSource::Kind::kInsertion;
+    source.message = static_cast<int32_t>(origin - origins.insertion(0));
   } else {
     source.kind = PromptSource::Kind::kMessage;
     source.message = static_cast<int32_t>(origin - 1);

@@ -24,12 +24,19 @@ namespace quire::context {
 
 enum class GenerationPrompt { kOmit, kAdd };
 
+/// Text that goes before a message's content, counted apart from it: a summary, a chunk.
+struct Insertion {
+  int32_t message = 0;  // index into ChatRequest::messages
+  std::string text;     // with the blank line that parts it from what follows
+};
+
 /// What a template sees.
 struct ChatRequest {
-  formats::Json messages;   // array of objects
-  formats::Json tools;      // array, or null when there are none
-  formats::Json documents;  // array, or null
-  formats::Json kwargs;     // object with further variables ("enable_thinking"), or null
+  formats::Json messages;             // array of objects
+  formats::Json tools;                // array, or null when there are none
+  formats::Json documents;            // array, or null
+  formats::Json kwargs;               // object with further variables ("enable_thinking"), or null
+  std::vector<Insertion> insertions;  // in the order in which they stand
   GenerationPrompt generation_prompt = GenerationPrompt::kAdd;
   /// Texts of special tokens by variable name: {"bos_token", "<s>"}. Only those the model has.
   std::vector<std::pair<std::string, std::string>> special_tokens;
@@ -39,9 +46,9 @@ struct ChatRequest {
 
 /// Where a range of the prompt came from.
 struct PromptSource {
-  enum class Kind : uint8_t { kTemplate, kMessage, kTools, kDocuments, kKwargs };
+  enum class Kind : uint8_t { kTemplate, kMessage, kTools, kDocuments, kKwargs, kInsertion };
   Kind kind = Kind::kTemplate;
-  int32_t message = -1;  // index into ChatRequest::messages, for kMessage
+  int32_t message = -1;  // index into ChatRequest::messages, or ::insertions for kInsertion
   std::string role;      // that message's role
   friend bool operator==(const PromptSource&, const PromptSource&) = default;
 };

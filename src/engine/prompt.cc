@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "context/prompt_count.h"
+
 namespace quire::engine {
 namespace {
 
-using context::ByteRange;
 using context::PromptSource;
 using context::Tokenizer;
 
@@ -21,6 +22,8 @@ std::string label(const PromptSource& source) {
       return "documents";
     case PromptSource::Kind::kKwargs:
       return "template kwargs";
+    case PromptSource::Kind::kInsertion:
+      return fmt::format("inserted[{}]", source.message);
     case PromptSource::Kind::kMessage:
       break;
   }
@@ -39,16 +42,6 @@ std::vector<context::PromptSpan> spans_from(const std::vector<context::PromptSpa
   return rest;
 }
 
-/// Special tokens are inert in text that came from outside.
-std::vector<ByteRange> inert_ranges(const std::vector<context::PromptSpan>& spans) {
-  std::vector<ByteRange> ranges;
-  for (const context::PromptSpan& span : spans) {
-    if (span.source.kind == PromptSource::Kind::kTemplate) continue;
-    ranges.push_back({span.begin, span.end});
-  }
-  return ranges;
-}
-
 /// Adds `tokens` more, joined to the last run if they are the same.
 void add_tokens(std::vector<PromptRun>& runs, const std::string& what, int64_t tokens) {
   if (tokens == 0) return;
@@ -60,13 +53,10 @@ void add_tokens(std::vector<PromptRun>& runs, const std::string& what, int64_t t
   }
 }
 
-/// A token belongs to the span that holds its first byte.
 void add_runs(const Tokenizer::Encoding& encoding, const std::vector<context::PromptSpan>& spans,
               std::vector<PromptRun>& runs) {
-  size_t at = 0;
-  for (const ByteRange& range : encoding.ranges) {
-    while (at + 1 < spans.size() && spans[at].end <= range.begin) ++at;
-    add_tokens(runs, spans.empty() ? "template" : label(spans[at].source), 1);
+  for (const size_t owner : context::span_owners(encoding.ranges, spans)) {
+    add_tokens(runs, label(spans[owner].source), 1);
   }
 }
 
@@ -98,7 +88,7 @@ Prompt tokenized(const Tokenizer& tokenizer, context::RenderedPrompt rendered,
   const size_t settled = known.text.size();
   const std::vector<context::PromptSpan> spans = spans_from(rendered.spans, settled);
   const Tokenizer::Encoding encoding = tokenizer.encode_with_ranges(
-      std::string_view(rendered.text).substr(settled), inert_ranges(spans));
+      std::string_view(rendered.text).substr(settled), context::inert_ranges(spans));
   add_runs(encoding, spans, prompt.runs);
   prompt.parts = parts_of(prompt.runs);
   prompt.tokens.insert(prompt.tokens.end(), encoding.ids.begin(), encoding.ids.end());
