@@ -15,9 +15,10 @@ namespace quire::cli {
 namespace {
 
 constexpr std::array kCommands = {
-    &kRunCommand,     &kChatCommand,   &kTokensCommand,  &kScoreCommand, &kInfoCommand,
-    &kInspectCommand, &kVerifyCommand, &kPlanCommand,    &kBenchCommand, &kQuantizeCommand,
-    &kHistoryCommand, &kDocsCommand,   &kNeedlesCommand, &kServeCommand, &kLoadtestCommand};
+    &kRunCommand,     &kChatCommand,     &kTokensCommand,   &kScoreCommand,
+    &kInfoCommand,    &kInspectCommand,  &kVerifyCommand,   &kPlanCommand,
+    &kBenchCommand,   &kQuantizeCommand, &kHistoryCommand,  &kDocsCommand,
+    &kNeedlesCommand, &kServeCommand,    &kLoadtestCommand, &kWindowCommand};
 
 void print(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);

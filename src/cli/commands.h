@@ -38,6 +38,7 @@ extern const Command kHistoryCommand;
 extern const Command kServeCommand;
 extern const Command kDocsCommand;
 extern const Command kNeedlesCommand;
+extern const Command kWindowCommand;
 
 /// Parses; true if the command has been dealt with because --help was asked for.
 Result<bool> parse_or_help(const Command& command, const Environment& env, OptionParser& parser,

@@ -90,20 +90,16 @@ Result<void> parse_activations(ComputeOptions& options, std::string_view option,
   return {};
 }
 
-Result<void> parse_overflow(std::string_view option, std::string_view value) {
-  constexpr std::array<std::string_view, 6> kLater = {
-      "truncate_left", "truncate_right", "head_tail", "summarize", "retrieve", "auto"};
-  if (value == "reject") return {};
-  if (std::ranges::count(kLater, value) > 0) {
-    return usage(
-        fmt::format("{} {}: only reject is supported yet: what does not fit is an error "
-                    "with the numbers; --fit-output lowers -n",
-                    option, value));
-  }
-  return usage(fmt::format("{} wants reject, not '{}'", option, printable(value)));
-}
-
 }  // namespace
+
+ApplyOption store_policy(std::optional<context::window::Policy>& target) {
+  return [&target](std::string_view option, std::string_view value) -> Result<void> {
+    target = context::window::policy_of(value);
+    if (target) return {};
+    return usage(fmt::format("{} wants one of {}, not '{}'", option,
+                             context::window::policy_names(), printable(value)));
+  };
+}
 
 Result<kv::KvCodecs> parse_kv(std::string_view option, std::string_view value) {
   const size_t slash = value.find('/');
@@ -368,10 +364,9 @@ void declare(OptionParser& parser, GenerationOptions& options) {
               set(options.fit_output)});
   parser.add({{"--overflow"},
               "POLICY",
-              "what to do with a prompt that does not fit: reject (default)",
-              [](std::string_view option, std::string_view value) {
-                return parse_overflow(option, value);
-              }});
+              "what to do with a prompt that does not fit: reject (default), truncate_left, "
+              "truncate_right, head_tail, summarize, retrieve, auto",
+              store_policy(options.overflow)});
 }
 
 engine::SamplingOptions resolve_sampling(const SamplingChoice& choice,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/option_parser.h"
+#include "context/window/policy.h"
 #include "engine/draft_policy.h"
 #include "engine/engine.h"
 #include "engine/model.h"
@@ -72,6 +73,7 @@ struct SamplingChoice {
 struct GenerationOptions {
   std::optional<int64_t> max_tokens;
   bool fit_output = false;
+  std::optional<context::window::Policy> overflow;  // absent: reject
   std::vector<std::string> stop;
   int64_t draft = engine::DraftOptions().most;
 };
@@ -98,6 +100,8 @@ void declare_text(OptionParser& parser, PromptOptions& options);
 ApplyOption append_cache(std::vector<engine::CachePolicy>& target);
 /// A list of them: "f32,f16/bf16".
 ApplyOption store_kv_list(std::vector<kv::KvCodecs>& target);
+/// What --overflow says.
+ApplyOption store_policy(std::optional<context::window::Policy>& target);
 /// One codec ("f16") or two ("f16/bf16"); refuses in a sentence.
 Result<kv::KvCodecs> parse_kv(std::string_view option, std::string_view value);
 

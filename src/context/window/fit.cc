@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "context/window/cut_text.h"
+#include "context/window/moving_lines.h"
 
 namespace quire::context::window {
 namespace {
@@ -93,6 +94,13 @@ std::string why_of(const Part& part, Treatment treatment, const std::string& sum
       break;
   }
   return "";
+}
+
+/// What reports call a chunk.
+std::string chunk_id(const Sources& sources, int32_t chunk) {
+  const size_t excerpts = sources.chunks.size() - sources.anatomy.part_of_chunk.size();
+  const bool excerpt = static_cast<size_t>(chunk) < excerpts;
+  return excerpt ? fmt::format("excerpt#{}", chunk) : "rag#" + sources.chunks[chunk].id;
 }
 
 /// Builds the rows of a report from the prompt that came of a plan.
@@ -213,7 +221,7 @@ class Reporter {
       for (size_t i = 0; i < realized_.inserted.size(); ++i) {
         if (realized_.inserted[i] == static_cast<int32_t>(c)) after = of_insertion_[i];
       }
-      rows.push_back({.part = excerpt ? fmt::format("excerpt#{}", c) : "rag#" + chunk.id,
+      rows.push_back({.part = chunk_id(s_, static_cast<int32_t>(c)),
                       .kind = PartKind::kRag,
                       .before = excerpt ? 0 : a_.parts[a_.part_of_chunk[c - excerpts]].tokens,
                       .after = after,
@@ -280,6 +288,35 @@ std::string_view name(KeepPlan::Status status) {
   return "";
 }
 
+std::string Fitted::part_at(int64_t token) const {
+  if (token >= prompt.count()) return "the end";
+  const PromptSource& source = prompt.source(static_cast<size_t>(token));
+  switch (source.kind) {
+    case Kind::kMessage:
+      return message_ids[source.message];
+    case Kind::kInsertion:
+      return insertion_ids[source.message];
+    case Kind::kTools:
+      return "tools";
+    case Kind::kDocuments:
+      return "documents";
+    case Kind::kTemplate:
+    case Kind::kKwargs:
+      break;
+  }
+  return "template";
+}
+
+Cost cost_of(const Fitted& fitted, std::span<const TokenId> cached) {
+  Cost cost;
+  cost.reused = common_tokens(cached, fitted.prompt.tokens);
+  // The last token's logits are needed, so it is always read.
+  cost.reused = std::max<int64_t>(std::min(cost.reused, fitted.prompt.count() - 1), 0);
+  cost.reprefilled = fitted.prompt.count() - cost.reused;
+  cost.first_divergence = fitted.part_at(common_tokens(cached, fitted.prompt.tokens));
+  return cost;
+}
+
 Result<Fitted> carry_out(const Planner& planner, const KeepPlan& plan, Summarizer* summarizer) {
   const Sources& sources = planner.sources();
   QUIRE_TRY(WrittenSummary summary, write_summary(sources, plan.draft, summarizer));
@@ -309,6 +346,12 @@ Result<Fitted> carry_out(const Planner& planner, const KeepPlan& plan, Summarize
     report.risk = risk_of(report.policy, plan.draft);
   } else if (report.max_tokens_before) {
     report.risk = "the answer may be cut off";
+  }
+  for (const int32_t m : realized.original) {
+    fitted.message_ids.push_back(planner.anatomy().message_part(m).id);
+  }
+  for (const std::optional<int32_t>& chunk : realized.inserted) {
+    fitted.insertion_ids.push_back(chunk ? chunk_id(sources, *chunk) : "summary");
   }
   fitted.messages = merged_messages(realized.chat);
   fitted.chat = std::move(realized.chat);

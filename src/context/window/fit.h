@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,21 @@ struct Fitted {
   ChatRequest chat;        // its prompt has report.prompt_tokens tokens
   formats::Json messages;  // the same with insertions merged: what a client would send
   CountedPrompt prompt;
+  std::vector<std::string> message_ids;    // part of each message of `chat`
+  std::vector<std::string> insertion_ids;  // and of each insertion
   Report report;
+
+  /// The part that a token of the prompt belongs to; "the end" behind the last.
+  std::string part_at(int64_t token) const;
 };
+
+/// What a plan costs, given what is cached: a price, never a reason.
+struct Cost {
+  int64_t reused = 0;            // tokens of the prompt that are cached
+  int64_t reprefilled = 0;       // that must be read
+  std::string first_divergence;  // the part that holds the first token which is not cached
+};
+Cost cost_of(const Fitted& fitted, std::span<const TokenId> cached);
 
 /// Plans and carries out. kDoesNotFit with the numbers if nothing fits (overflow_error()). Errors
 /// of the summarizer pass through; null: extraction.
