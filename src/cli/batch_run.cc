@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "cli/batch_input.h"
 #include "cli/interrupt.h"
+#include "cli/overflow.h"
 #include "cli/pieces.h"
 #include "cli/report.h"
 #include "cli/session.h"
@@ -51,7 +52,7 @@ class BatchRun {
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));
     QUIRE_TRY_VOID(make_requests());
     QUIRE_TRY_VOID(create_engine());
-    fit_outputs();
+    fit_windows();
     answer();
     return finish();
   }
@@ -101,18 +102,35 @@ class BatchRun {
     }
   }
 
-  /// --fit-output: lowers what is more than the window has left.
-  void fit_outputs() {
-    if (!options_.generation.fit_output) return;
+  /// What --overflow and --fit-output make of each line. What does not fit stays as it is and ends
+  /// with the engine's error.
+  void fit_windows() {
+    const PromptMaker maker = loaded_.prompt_maker();
+    const auto render = [&](const context::ChatRequest& request) {
+      return engine::chat_prompt(maker.tokenizer, *maker.chat_template, request);
+    };
+    ModelSummaries summaries(*loaded_.model, *engine_);
     for (size_t i = 0; i < requests_.size(); ++i) {
-      auto& wanted = requests_[i].options.max_tokens;
-      const int64_t left =
-          engine_->window().tokens - static_cast<int64_t>(requests_[i].prompt.size());
-      if (!wanted || left < 1 || left >= *wanted) continue;
-      output_.remark(
-          fmt::format("{}: {} new tokens are more than the window has left: lowered to {}",
-                      lines_[i].prompt.name, *wanted, left));
-      wanted = left;
+      auto fitted = fit_prompt({.maker = maker,
+                                .window = engine_->window(),
+                                .trained = loaded_.model->config().context,
+                                .options = options_.generation,
+                                .render = render,
+                                .summarizer = summaries.summarizer()},
+                               prompts_[i], requests_[i].options.max_tokens);
+      reports_.emplace_back();
+      if (!fitted.ok()) continue;
+      const bool changed = fitted->report.status == context::window::KeepPlan::Status::kChanged;
+      if (changed || fitted->report.max_tokens_before) {
+        output_.remark(lines_[i].prompt.name + ": " + context::window::one_line_of(fitted->report));
+      }
+      for (const std::string& note : fitted->report.notes) {
+        output_.remark(lines_[i].prompt.name + ": " + note);
+      }
+      prompts_[i] = std::move(fitted->prompt);
+      requests_[i].prompt = prompts_[i].tokens;
+      requests_[i].options.max_tokens = fitted->report.max_tokens;
+      reports_.back() = std::move(fitted->report);
     }
   }
 
@@ -161,6 +179,7 @@ class BatchRun {
       json.set("top_logprobs", top_logprobs_json(loaded_.model->tokenizer(), answer->logprobs));
     }
     json.set("reuse", reuse_json(answer->reuse, prompts_[index], loaded_.model->tokenizer()));
+    if (reports_[index]) json.set("context", context::window::context_json(*reports_[index]));
     prompt_tokens_ += answer->prompt_tokens;
     completion_tokens_ += static_cast<int64_t>(answer->tokens.size());
     cached_tokens_ += answer->reuse.cached_tokens;
@@ -218,6 +237,7 @@ class BatchRun {
   LoadedModel loaded_;
   std::vector<BatchLine> lines_;
   std::vector<engine::Prompt> prompts_;
+  std::vector<std::optional<context::window::Report>> reports_;  // absent: it does not fit
   std::vector<engine::BatchRequest> requests_;
   std::unique_ptr<engine::Engine> engine_;
   int32_t together_ = 1;  // that decode at once

@@ -26,7 +26,10 @@ constexpr std::string_view kHelp =
     "/save FILE       write the conversation as JSON\n"
     "/load FILE       go on with a saved conversation\n"
     "/stats           tokens read, cached and written in each turn, and memory\n"
-    "/window          how full the context window is\n"
+    "/window          how full the context window is, part by part\n"
+    "/policy [NAME]   what to do with turns that no longer fit (reject, auto, summarize, ...)\n"
+    "/pin N           keep message N whatever happens\n"
+    "/drop N          leave the turn of message N out of what the model sees\n"
     "/exit            leave (or Ctrl-D)\n"
     "\"\"\" begins and ends a message of several lines; Alt-Enter breaks a line; Ctrl-C stops an "
     "answer.\n";
@@ -159,6 +162,11 @@ class ChatLoop {
     }
   }
 
+  void say_or_complain(const Result<std::string>& done) {
+    if (!done.ok()) return complain(done.error());
+    output_.remark(*done);
+  }
+
   void command(const std::string& line) {
     const size_t blank = line.find_first_of(" \n");
     const std::string name = line.substr(0, blank);
@@ -168,13 +176,14 @@ class ChatLoop {
       void (ChatLoop::*run)(const std::string& rest);
     };
     constexpr std::array kEntries = {
-        Entry{"/help", &ChatLoop::help},   Entry{"/system", &ChatLoop::system},
-        Entry{"/undo", &ChatLoop::undo},   Entry{"/edit", &ChatLoop::edit},
-        Entry{"/retry", &ChatLoop::retry}, Entry{"/clear", &ChatLoop::clear},
-        Entry{"/save", &ChatLoop::save},   Entry{"/load", &ChatLoop::load},
-        Entry{"/stats", &ChatLoop::stats}, Entry{"/window", &ChatLoop::window},
-        Entry{"/exit", &ChatLoop::exit},   Entry{"/quit", &ChatLoop::exit},
-        Entry{"/bye", &ChatLoop::exit},
+        Entry{"/help", &ChatLoop::help},     Entry{"/system", &ChatLoop::system},
+        Entry{"/undo", &ChatLoop::undo},     Entry{"/edit", &ChatLoop::edit},
+        Entry{"/retry", &ChatLoop::retry},   Entry{"/clear", &ChatLoop::clear},
+        Entry{"/save", &ChatLoop::save},     Entry{"/load", &ChatLoop::load},
+        Entry{"/stats", &ChatLoop::stats},   Entry{"/window", &ChatLoop::window},
+        Entry{"/policy", &ChatLoop::policy}, Entry{"/pin", &ChatLoop::pin},
+        Entry{"/drop", &ChatLoop::drop},     Entry{"/exit", &ChatLoop::exit},
+        Entry{"/quit", &ChatLoop::exit},     Entry{"/bye", &ChatLoop::exit},
     };
     const auto found = std::ranges::find(kEntries, name, &Entry::name);
     if (found != kEntries.end()) {
@@ -233,6 +242,9 @@ class ChatLoop {
 
   void stats(const std::string&) { output_.text(session_.stats()); }
   void window(const std::string&) { output_.text(session_.window()); }
+  void policy(const std::string& name) { say_or_complain(session_.policy(name)); }
+  void pin(const std::string& index) { say_or_complain(session_.pin(index)); }
+  void drop(const std::string& index) { say_or_complain(session_.drop(index)); }
   void exit(const std::string&) { done_ = true; }
 
   Output& output_;

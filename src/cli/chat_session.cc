@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/prompt_input.h"
 #include "cli/report.h"
+#include "cli/window_picture.h"
 
 namespace quire::cli {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using engine::FinishReason;
 using formats::Json;
 
-constexpr int kBarCells = 40;
+constexpr int kBarCells = 64;
 
 Error usage(std::string message) {
   return {ErrorCode::kUsage, std::move(message)};
@@ -29,6 +30,14 @@ double decode_tok_s(const engine::Generated& generated) {
   const auto& gaps = generated.timings.gaps_ms;
   const double ms = std::accumulate(gaps.begin(), gaps.end(), 0.0);
   return ms > 0.0 ? static_cast<double>(gaps.size()) * 1000.0 / ms : 0.0;
+}
+
+/// "history#3" of what is seen, as the number in the conversation.
+void rename_message(std::string& part, const std::vector<size_t>& index) {
+  const size_t mark = part.find('#');
+  const auto number = mark == std::string::npos ? std::nullopt : parse_int(part.substr(mark + 1));
+  if (!number || *number < 0 || *number >= static_cast<int64_t>(index.size())) return;
+  part = fmt::format("{}#{}", part.substr(0, mark), index[static_cast<size_t>(*number)]);
 }
 
 }  // namespace
@@ -42,7 +51,8 @@ ChatSession::ChatSession(const Environment& env, const ChatOptions& options, Out
       engine_(std::move(engine)),
       sequence_(engine_->create_sequence()),
       conversation_(loaded_.model->tokenizer(), *loaded_.model->chat_template()),
-      seed_(static_cast<uint64_t>(options.sampling.seed)) {}
+      seed_(static_cast<uint64_t>(options.sampling.seed)),
+      policy_(options.generation.overflow) {}
 
 Result<std::unique_ptr<ChatSession>> ChatSession::start(const Environment& env,
                                                         const ChatOptions& options,
@@ -112,7 +122,15 @@ Result<void> ChatSession::finish() {
 }
 
 void ChatSession::set_system(std::string text) {
+  const size_t before = conversation_.messages().size();
   conversation_.set_system(std::move(text));
+  // Marks stay with their messages.
+  const auto shift = conversation_.messages().size() - before;
+  for (std::set<size_t>* marks : {&pinned_, &dropped_}) {
+    std::set<size_t> moved;
+    for (const size_t index : *marks) moved.insert(index + shift);
+    *marks = std::move(moved);
+  }
   keep();
 }
 
@@ -154,26 +172,53 @@ Result<FinishReason> ChatSession::retry(const Listener& listener) {
   return finish;
 }
 
-engine::GenerateOptions ChatSession::generate_options(int64_t prompt_tokens) const {
+engine::GenerateOptions ChatSession::generate_options() const {
   engine::GenerateOptions options;
   options.sampling = resolve_sampling(options_.sampling, loaded_.model->sampling_defaults());
   options.sampling.seed = seed_;
-  options.max_tokens = options_.generation.max_tokens;
+  options.max_tokens = report_->max_tokens;
   options.stop = options_.generation.stop;
   options.draft.most = static_cast<int32_t>(options_.generation.draft);
-  const int64_t left = engine_->window().tokens - prompt_tokens;
-  if (options_.generation.fit_output && options.max_tokens && left >= 1 &&
-      left < *options.max_tokens) {
-    output_.remark(fmt::format("-n lowered to the {} tokens that are left", left));
-    options.max_tokens = left;
-  }
   return options;
 }
 
+Result<engine::Prompt> ChatSession::fitted_prompt() {
+  context::ChatRequest request = conversation_.request();
+  Json::Array& messages = *request.messages.as_array();
+  Json::Array seen;
+  std::vector<size_t> seen_index;
+  std::vector<std::string> pins;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (dropped_.contains(i)) continue;
+    if (pinned_.contains(i)) pins.push_back(std::to_string(seen.size()));
+    seen.push_back(std::move(messages[i]));
+    seen_index.push_back(i);
+  }
+  request.messages = Json(std::move(seen));
+  QUIRE_TRY(engine::Prompt prompt, conversation_.prompt_of(request));
+  GenerationOptions options = options_.generation;
+  options.overflow = policy_;
+  const auto render = [this](const context::ChatRequest& changed) {
+    return conversation_.prompt_of(changed);
+  };
+  ModelSummaries summaries(*loaded_.model, *engine_);
+  QUIRE_TRY(FittedPrompt fitted, fit_prompt({.maker = loaded_.prompt_maker(),
+                                             .window = engine_->window(),
+                                             .trained = loaded_.model->config().context,
+                                             .options = options,
+                                             .render = render,
+                                             .pins = std::move(pins),
+                                             .summarizer = summaries.summarizer()},
+                                            std::move(prompt), options.max_tokens));
+  say_what_changed(output_, fitted.report);
+  report_ = std::move(fitted.report);
+  for (context::window::PartReport& row : report_->parts) rename_message(row.part, seen_index);
+  return std::move(fitted.prompt);
+}
+
 Result<FinishReason> ChatSession::answer(const Listener& listener) {
-  QUIRE_TRY(const engine::Prompt prompt, conversation_.prompt());
-  const engine::GenerateOptions generate =
-      generate_options(static_cast<int64_t>(prompt.tokens.size()));
+  QUIRE_TRY(const engine::Prompt prompt, fitted_prompt());
+  const engine::GenerateOptions generate = generate_options();
   // A message that can be answered is stored before it is: a crash loses no more than the answer.
   QUIRE_TRY_VOID(engine::check_request(*engine_, prompt.tokens, generate));
   keep();
@@ -194,7 +239,6 @@ Result<FinishReason> ChatSession::answer(const Listener& listener) {
             engine::generate(*engine_, sequence_, prompt.tokens, generate, events));
   output_.clear_progress();
   output_.detail(describe(generated.reuse, prompt, loaded_.model->tokenizer()));
-  last_parts_ = prompt.parts;
   turns_.push_back({.prompt_tokens = generated.prompt_tokens,
                     .cached_tokens = generated.reuse.cached_tokens,
                     .new_tokens = static_cast<int64_t>(generated.tokens.size()),
@@ -213,6 +257,7 @@ Result<std::string> ChatSession::undo() {
   if (!last) return usage("there is no message to take back");
   std::string message = conversation_.messages()[*last].content;
   conversation_.truncate(*last);
+  forget_marks(*last);
   keep();
   return message;
 }
@@ -221,6 +266,7 @@ void ChatSession::clear() {
   const auto& messages = conversation_.messages();
   const bool has_system = !messages.empty() && messages.front().role == "system";
   conversation_.truncate(has_system ? 1 : 0);
+  forget_marks(0);
   keep();
 }
 
@@ -255,6 +301,7 @@ Result<void> ChatSession::load(const std::string& file) {
     loaded.push_back({*role->as_string(), *content->as_string()});
   }
   conversation_.truncate(0);
+  forget_marks(0);
   for (auto& message : loaded) {
     conversation_.add(std::move(message.role), std::move(message.content));
   }
@@ -282,17 +329,69 @@ std::string ChatSession::stats() const {
 std::string ChatSession::window() const {
   const engine::Window& window = engine_->window();
   const int64_t used = sequence_.length();
-  std::string bar;
-  for (int i = 0; i < kBarCells; ++i) {
-    bar += static_cast<int64_t>(i) * window.tokens < used * kBarCells ? "█" : "░";
+  std::string out = fmt::format(
+      "{} of {} tokens, {} left (limit: {}); policy {}\n", format_count(used),
+      format_count(window.tokens), format_count(window.tokens - used), engine::name(window.limit),
+      context::window::name(policy_.value_or(context::window::Policy::kReject)));
+  if (!report_) return out;
+  const bool colours = output_.interactive() && env_.colour_wanted;
+  return out +
+         window_bar(*report_, colours ? BarColour::kColours : BarColour::kLetters, kBarCells) +
+         window_table(*report_);
+}
+
+Result<std::string> ChatSession::policy(const std::string& name) {
+  if (!name.empty()) {
+    const auto known = context::window::policy_of(name);
+    if (!known) return usage("/policy wants one of " + context::window::policy_names());
+    policy_ = known;
   }
-  std::string out = fmt::format("{} {} of {} tokens, {} left (limit: {})\n", bar,
-                                format_count(used), format_count(window.tokens),
-                                format_count(window.tokens - used), engine::name(window.limit));
-  for (const engine::PromptPart& part : last_parts_) {
-    out += fmt::format("{:>8}  {}\n", format_count(part.tokens), part.what);
+  return fmt::format("turns that do not fit: {}",
+                     context::window::name(policy_.value_or(context::window::Policy::kReject)));
+}
+
+Result<size_t> ChatSession::message_at(std::string_view command, const std::string& index) const {
+  const size_t mark = index.find('#');
+  const auto number = parse_int(mark == std::string::npos ? index : index.substr(mark + 1));
+  const size_t count = conversation_.messages().size();
+  if (!number || *number < 0 || *number >= static_cast<int64_t>(count)) {
+    return usage(fmt::format("{} wants the number of a message, from 0 to {}", command,
+                             count == 0 ? 0 : count - 1));
   }
-  return out;
+  return static_cast<size_t>(*number);
+}
+
+Result<std::string> ChatSession::pin(const std::string& index) {
+  QUIRE_TRY(const size_t message, message_at("/pin", index));
+  if (dropped_.contains(message)) {
+    return usage(fmt::format("message {} is dropped; nothing is left to pin", message));
+  }
+  pinned_.insert(message);
+  return fmt::format("message {} stays whatever happens", message);
+}
+
+Result<std::string> ChatSession::drop(const std::string& index) {
+  QUIRE_TRY(const size_t message, message_at("/drop", index));
+  const auto& messages = conversation_.messages();
+  // The whole turn: from the question to the next.
+  size_t begin = message;
+  while (begin > 0 && messages[begin].role != "user") --begin;
+  if (messages[begin].role != "user") {
+    return usage("/drop takes turns; /system without a text removes the system message");
+  }
+  size_t end = begin + 1;
+  while (end < messages.size() && messages[end].role != "user") ++end;
+  for (size_t i = begin; i < end; ++i) {
+    dropped_.insert(i);
+    pinned_.erase(i);
+  }
+  return fmt::format("messages {} to {} are no longer sent; the conversation keeps them", begin,
+                     end - 1);
+}
+
+void ChatSession::forget_marks(size_t count) {
+  pinned_.erase(pinned_.lower_bound(count), pinned_.end());
+  dropped_.erase(dropped_.lower_bound(count), dropped_.end());
 }
 
 }  // namespace quire::cli

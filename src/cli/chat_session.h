@@ -7,12 +7,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/environment.h"
 #include "cli/output.h"
+#include "cli/overflow.h"
 #include "cli/session.h"
 #include "cli/stored_conversation.h"
 #include "engine/conversation.h"
@@ -70,7 +72,15 @@ class ChatSession {
 
   const engine::Model& model() const { return *loaded_.model; }
   std::string stats() const;
+  /// How full the window is, part by part, of the last turn's prompt.
   std::string window() const;
+
+  /// What to do with turns that no longer fit; kUsage for a name that is none. "" asks.
+  Result<std::string> policy(const std::string& name);
+  /// Keeps a message (an index as /window shows them) whatever happens; kUsage if there is none.
+  Result<std::string> pin(const std::string& index);
+  /// Leaves a message's whole turn out of what the model sees; the conversation keeps it.
+  Result<std::string> drop(const std::string& index);
 
  private:
   ChatSession(const Environment& env, const ChatOptions& options, Output& output,
@@ -80,7 +90,13 @@ class ChatSession {
   /// Makes the stored conversation equal to this one; complains if that fails.
   void keep();
   Result<engine::FinishReason> answer(const Listener& listener);
-  engine::GenerateOptions generate_options(int64_t prompt_tokens) const;
+  /// The prompt of what is seen of the conversation, as the window policy leaves it.
+  Result<engine::Prompt> fitted_prompt();
+  engine::GenerateOptions generate_options() const;
+  /// The message that a command names, if there is one.
+  Result<size_t> message_at(std::string_view command, const std::string& index) const;
+  /// Pins and drops of messages from `count` on end.
+  void forget_marks(size_t count);
   /// Index of the last user message, if there is one.
   std::optional<size_t> last_user_message() const;
 
@@ -94,7 +110,9 @@ class ChatSession {
   std::optional<StoredConversation> stored_;
   std::string prefix_;  // of --prefix-file
   uint64_t seed_ = 0;
-  std::vector<engine::PromptPart> last_parts_;
+  std::optional<context::window::Policy> policy_;
+  std::set<size_t> pinned_, dropped_;              // indexes of messages
+  std::optional<context::window::Report> report_;  // of the last turn
   std::vector<TurnStats> turns_;
 };
 

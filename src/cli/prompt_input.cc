@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "context/window/request.h"
 
 namespace quire::cli {
 namespace {
@@ -130,7 +131,13 @@ Result<engine::Prompt> render(const PromptMaker& maker, const PromptOptions& opt
   request.now = context::local_wall_clock();
   const auto special = maker.tokenizer.special_tokens();
   request.special_tokens = {special.begin(), special.end()};
-  return engine::chat_prompt(maker.tokenizer, *maker.chat_template, request);
+  // What it says of the window is for the planner only.
+  context::ChatRequest bare = request;
+  QUIRE_TRY_VOID(context::window::take_contexts(bare.messages));
+  QUIRE_TRY(engine::Prompt prompt,
+            engine::chat_prompt(maker.tokenizer, *maker.chat_template, bare));
+  prompt.request = std::move(request);
+  return prompt;
 }
 
 engine::Prompt raw_prompt_of(const PromptMaker& maker, const PromptOptions& options,

@@ -9,6 +9,7 @@
 #include "cli/option_parser.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/overflow.h"
 #include "cli/pieces.h"
 #include "cli/profile_report.h"
 #include "cli/report.h"
@@ -91,7 +92,7 @@ class Run {
     if (options_.profile) wanted.profile = &profile_;
     QUIRE_TRY(engine_, Engine::create(*loaded_.model, wanted));
     QUIRE_TRY_VOID(read_question());
-    QUIRE_TRY_VOID(decide_length());
+    QUIRE_TRY_VOID(fit_window());
     QUIRE_TRY_VOID(engine::check_request(*engine_, prompt_.tokens, generate_options(/*choice=*/0)));
     if (options_.json_schema_file) {
       QUIRE_TRY(constraint_,
@@ -153,16 +154,26 @@ class Run {
     return options_.choices > 1 ? 2 : 1;
   }
 
-  /// -n, lowered to what is left if --fit-output allows it.
-  Result<void> decide_length() {
-    max_tokens_ = options_.generation.max_tokens;
-    const int64_t left = engine_->window().tokens - prompt_tokens();
-    if (options_.generation.fit_output && max_tokens_ && left >= 1 && left < *max_tokens_) {
-      output_.remark(
-          fmt::format("-n {} is more than the window has left: lowered to {}", *max_tokens_, left));
-      max_tokens_ = left;
-    }
-    return engine::check_fits(engine_->window(), prompt_tokens(), max_tokens_);
+  /// What --overflow and --fit-output make of prompt and -n.
+  Result<void> fit_window() {
+    const auto render = [this](const context::ChatRequest& request) {
+      return turn_ ? turn_->prompt_of(request)
+                   : engine::chat_prompt(loaded_.model->tokenizer(),
+                                         *loaded_.model->chat_template(), request);
+    };
+    ModelSummaries summaries(*loaded_.model, *engine_);
+    QUIRE_TRY(FittedPrompt fitted, fit_prompt({.maker = loaded_.prompt_maker(),
+                                               .window = engine_->window(),
+                                               .trained = loaded_.model->config().context,
+                                               .options = options_.generation,
+                                               .render = render,
+                                               .summarizer = summaries.summarizer()},
+                                              std::move(prompt_), options_.generation.max_tokens));
+    prompt_ = std::move(fitted.prompt);
+    max_tokens_ = fitted.report.max_tokens;
+    report_ = std::move(fitted.report);
+    say_what_changed(output_, report_);
+    return {};
   }
 
   GenerateOptions generate_options(int32_t choice) const {
@@ -298,7 +309,7 @@ class Run {
     json.set("completion_tokens", completion);
     json.set("choices", std::move(choices));
     json.set("reuse", reuse_json(first.reuse, prompt_, loaded_.model->tokenizer()));
-    Json context = context_json(engine_->window(), prompt_tokens(), max_tokens_);
+    Json context = context::window::context_json(report_);
     if (const auto& stretch = loaded_.model->rope_stretch()) {
       context.set("rope_scaling", model::name(*stretch));
       context.set("risk", "stretched beyond the trained length");
@@ -323,6 +334,7 @@ class Run {
   model::Profile profile_;
   std::unique_ptr<Engine> engine_;
   std::optional<int64_t> max_tokens_;
+  context::window::Report report_;
   std::optional<engine::BeamRules> rules_;
   std::unique_ptr<StoredTurn> turn_;
   std::optional<ChosenChunks> chosen_;

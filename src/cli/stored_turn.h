@@ -27,6 +27,10 @@ class StoredTurn {
                                                    const LoadedModel& loaded, Output& output);
 
   Result<engine::Prompt> prompt() const { return conversation_.prompt(); }
+  /// Of what a window policy leaves of the conversation.
+  Result<engine::Prompt> prompt_of(const context::ChatRequest& request) const {
+    return conversation_.prompt_of(request);
+  }
   Result<void> keep_question();
   Result<void> keep_answer(const engine::Prompt& prompt, const engine::Generated& generated);
   /// {name, id, message}: the id of the last message.

@@ -83,15 +83,19 @@ std::vector<PromptRun> Conversation::known_runs(size_t tokens) const {
   return runs;
 }
 
-Result<Prompt> Conversation::prompt() const {
-  QUIRE_TRY(context::RenderedPrompt rendered, template_->render(request()));
-  const Cut* cut = last_cut_within(rendered.text);
-  if (cut == nullptr) return tokenized(*tokenizer_, std::move(rendered), {});
-  const std::vector<PromptRun> runs = known_runs(cut->tokens);
-  return tokenized(*tokenizer_, std::move(rendered),
-                   {.text = std::string_view(known_text_).substr(0, cut->text_bytes),
-                    .tokens = std::span(known_tokens_).first(cut->tokens),
-                    .runs = runs});
+Result<Prompt> Conversation::prompt_of(const context::ChatRequest& request) const {
+  QUIRE_TRY(context::RenderedPrompt rendered, template_->render(request));
+  KnownBeginning known;
+  std::vector<PromptRun> runs;
+  if (const Cut* cut = last_cut_within(rendered.text)) {
+    runs = known_runs(cut->tokens);
+    known = {.text = std::string_view(known_text_).substr(0, cut->text_bytes),
+             .tokens = std::span(known_tokens_).first(cut->tokens),
+             .runs = runs};
+  }
+  Prompt prompt = tokenized(*tokenizer_, std::move(rendered), known);
+  prompt.request = request;
+  return prompt;
 }
 
 void Conversation::add_answer(const Prompt& prompt, std::string_view text,

@@ -40,7 +40,11 @@ class Conversation {
   void set_template_kwargs(formats::Json kwargs) { kwargs_ = std::move(kwargs); }
 
   /// The prompt for an answer to the messages so far.
-  Result<Prompt> prompt() const;
+  Result<Prompt> prompt() const { return prompt_of(request()); }
+  /// What prompt() renders.
+  context::ChatRequest request() const;
+  /// The prompt of what is left of request(): tokens that are known stay as they are.
+  Result<Prompt> prompt_of(const context::ChatRequest& request) const;
   /// Notes the answer to `prompt`: its text becomes an assistant message, its tokens are kept.
   void add_answer(const Prompt& prompt, std::string_view text, std::span<const TokenId> tokens);
 
@@ -51,7 +55,6 @@ class Conversation {
     size_t text_bytes = 0;
     size_t tokens = 0;
   };
-  context::ChatRequest request() const;
   const Cut* last_cut_within(std::string_view text) const;
   std::vector<PromptRun> known_runs(size_t tokens) const;
 

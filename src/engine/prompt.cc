@@ -76,7 +76,9 @@ std::vector<PromptPart> parts_of(const std::vector<PromptRun>& runs) {
 Result<Prompt> chat_prompt(const Tokenizer& tokenizer, const context::ChatTemplate& chat_template,
                            const context::ChatRequest& request) {
   QUIRE_TRY(context::RenderedPrompt rendered, chat_template.render(request));
-  return tokenized(tokenizer, std::move(rendered), {});
+  Prompt prompt = tokenized(tokenizer, std::move(rendered), {});
+  prompt.request = request;
+  return prompt;
 }
 
 Prompt tokenized(const Tokenizer& tokenizer, context::RenderedPrompt rendered,

@@ -4,6 +4,7 @@
 // tokenized as one text. Pure functions.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ struct Prompt {
   std::vector<PromptRun> runs;     // in order, without gaps, from 0 to tokens.size()
   std::vector<PromptPart> parts;   // the runs by what they are: their tokens sum to tokens.size()
   std::vector<std::string> notes;  // what was adapted or depends on the clock, one sentence each
+  std::optional<context::ChatRequest> request;  // what it was rendered from; absent for plain text
 };
 
 enum class RawText : uint8_t {

@@ -243,16 +243,6 @@ class Reporter {
   std::vector<int64_t> of_insertion_;
 };
 
-void decide_output(const WindowPolicy& policy, Report& report) {
-  report.max_tokens = policy.max_tokens;
-  const int64_t left = report.limits.window - report.prompt_tokens;
-  if (policy.output != Output::kShrink || !policy.max_tokens || *policy.max_tokens <= left) return;
-  report.max_tokens_before = policy.max_tokens;
-  report.max_tokens = left;
-  report.notes.push_back(fmt::format(
-      "max_tokens lowered from {} to the {} that the window has left", *policy.max_tokens, left));
-}
-
 Json kept_json(const PartReport& row) {
   Json json;
   json.set("part", row.part);
@@ -275,6 +265,17 @@ bool is_change(const PartReport& row) {
 }
 
 }  // namespace
+
+void decide_output(const WindowPolicy& policy, Report& report) {
+  report.max_tokens = policy.max_tokens;
+  const int64_t left = report.limits.window - report.prompt_tokens;
+  if (policy.output != Output::kShrink || !policy.max_tokens || *policy.max_tokens <= left) return;
+  report.max_tokens_before = policy.max_tokens;
+  report.max_tokens = left;
+  report.notes.push_back(fmt::format(
+      "max_tokens {} is more than the window has left: lowered to {}", *policy.max_tokens, left));
+  if (report.status == KeepPlan::Status::kFits) report.risk = "the answer may be cut off";
+}
 
 std::string_view name(KeepPlan::Status status) {
   switch (status) {
@@ -344,8 +345,6 @@ Result<Fitted> carry_out(const Planner& planner, const KeepPlan& plan, Summarize
   if (plan.status == KeepPlan::Status::kChanged) {
     report.step_tokens = plan.step_tokens;
     report.risk = risk_of(report.policy, plan.draft);
-  } else if (report.max_tokens_before) {
-    report.risk = "the answer may be cut off";
   }
   for (const int32_t m : realized.original) {
     fitted.message_ids.push_back(planner.anatomy().message_part(m).id);
@@ -374,7 +373,10 @@ Json context_json(const Report& report) {
   json.set("window", report.limits.window);
   json.set("prompt_tokens", report.prompt_tokens);
   json.set("prompt_tokens_before", report.tokens_before);
-  json.set("reserve", report.budget.reserve);
+  // Under reject an answer may take all that is left.
+  const bool open_end = report.policy == Policy::kReject && !report.max_tokens;
+  json.set("reserve",
+           open_end ? report.limits.window - report.prompt_tokens : report.budget.reserve);
   if (report.max_tokens) json.set("max_tokens", *report.max_tokens);
   if (report.max_tokens_before) json.set("max_tokens_before", *report.max_tokens_before);
   if (changed) json.set("step", report.step_tokens);

@@ -74,6 +74,9 @@ Result<Fitted> carry_out(const Planner& planner, const KeepPlan& plan, Summarize
 /// risk, ...}.
 formats::Json context_json(const Report& report);
 
+/// Sets max_tokens, lowered to what is left if the policy lets it shrink.
+void decide_output(const WindowPolicy& policy, Report& report);
+
 /// "fits", "changed".
 std::string_view name(KeepPlan::Status status);
 

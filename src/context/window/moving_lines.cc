@@ -127,10 +127,12 @@ void scan_span(const Anatomy& anatomy, const PromptSpan& span, const std::string
 }  // namespace
 
 bool looks_moving(std::string_view line) {
-  constexpr std::array<std::string_view, 9> kShapes = {
-      "dddd-dd-dd", "dddd/dd/dd", "dd.dd.dddd",
-      "dd/dd/dddd", "dd:dd",      "dd:dd:dd",
-      "1ddddddddd", "dddd年d",    "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"};
+  constexpr std::array<std::string_view, 10> kShapes = {
+      "dddd-dd-dd", "dddd/dd/dd",
+      "dd.dd.dddd", "dd/dd/dddd",
+      "d:dd",       "dd:dd",
+      "dd:dd:dd",   "1ddddddddd",
+      "dddd年d",    "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"};
   for (size_t at = 0; at < line.size(); ++at) {
     const auto here = [&](std::string_view shape) { return has_shape(line, at, shape); };
     if (std::ranges::any_of(kShapes, here) || here("dddd年dd")) return true;

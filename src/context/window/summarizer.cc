@@ -58,6 +58,14 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// "Ms.", "Dr.", "St.": the period belongs to the word.
+bool ends_with_title(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && is_alpha(text[begin - 1])) --begin;
+  const std::string_view word = text.substr(begin);
+  return !word.empty() && word.size() <= 3 && is_upper(word.front());
+}
+
 /// Ends at a line's end, or after . ! ? and a blank, or after their full-width forms.
 std::vector<std::string_view> sentences_of(std::string_view text) {
   std::vector<std::string_view> sentences;
@@ -73,7 +81,8 @@ std::vector<std::string_view> sentences_of(std::string_view text) {
     const bool wide = c.code_point == 0x3002 || c.code_point == 0xFF01 || c.code_point == 0xFF1F;
     const bool stop = text[at] == '.' || text[at] == '!' || text[at] == '?';
     const bool at_blank = next >= text.size() || text[next] == ' ' || text[next] == '\n';
-    if (text[at] == '\n' || wide || (stop && at_blank)) end_at(next);
+    const bool title = text[at] == '.' && ends_with_title(text.substr(0, at));
+    if (text[at] == '\n' || wide || (stop && at_blank && !title)) end_at(next);
     at = next;
   }
   end_at(text.size());
