@@ -40,6 +40,17 @@ const KindLook& look_of(PartKind kind) {
   return *std::ranges::find(kLooks, kind, &KindLook::kind);
 }
 
+/// For a terminal; an empty text stays empty.
+std::string shown(const std::string& text) {
+  return text.empty() ? text : formats::printable(text);
+}
+
+/// Calls and their results are history, too.
+bool same_kind(PartKind a, PartKind b) {
+  const auto log = [](PartKind k) { return k == PartKind::kHistory || k == PartKind::kToolResult; };
+  return a == b || (log(a) && log(b));
+}
+
 /// Neighbouring rows that say the same.
 struct Line {
   std::string part;
@@ -69,9 +80,11 @@ std::vector<Line> lines_of(const Report& report) {
   const PartReport* last = nullptr;
   const auto joins = [&](const PartReport& row) {
     const bool whole = row.action == "kept" || row.action == "summarized" ||
-                       row.action == "dropped" || row.action == "replaced";
+                       row.action == "dropped" || row.action == "replaced" ||
+                       row.action == "distilled";
     return last != nullptr && whole && row.action == last->action &&
-           (row.part.find('#') != std::string::npos) && last->part.find('#') != std::string::npos;
+           same_kind(row.kind, last->kind) && (row.part.find('#') != std::string::npos) &&
+           last->part.find('#') != std::string::npos;
   };
   for (const PartReport& row : report.parts) {
     if (row.before == 0 && row.after == 0) continue;
@@ -140,9 +153,8 @@ std::string window_table(const Report& report) {
   std::string out = fmt::format("{:<{}}  {:>7} {:>7}  {:<{}}  why\n", "part", width, "before",
                                 "after", "action", action);
   for (const Line& line : lines) {
-    std::string row =
-        fmt::format("{:<{}}  {:>7} {:>7}  {:<{}}  {}", formats::printable(line.part), width,
-                    line.before, line.after, line.action, action, formats::printable(line.why));
+    std::string row = fmt::format("{:<{}}  {:>7} {:>7}  {:<{}}  {}", shown(line.part), width,
+                                  line.before, line.after, line.action, action, shown(line.why));
     while (row.ends_with(' ')) row.pop_back();
     out += row + "\n";
   }

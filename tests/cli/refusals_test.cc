@@ -67,10 +67,7 @@ TEST(Refusals, SayWhatToUseInsteadOfWhatIsNotSupportedYet) {
   refuse({"--cache", "offloaded:1G", "--spill-dir", "/tmp"}, "may be written to by everyone");
   refuse({"--cache", "static,offloaded:1G"}, "static sets all pages aside");
   refuse({"--kv", "f8"}, "such as q6/q4, not 'f8'");
-  for (const char* policy :
-       {"truncate_left", "truncate_right", "head_tail", "summarize", "retrieve", "auto"}) {
-    refuse({"--overflow", policy}, "only reject is supported yet");
-  }
+  refuse({"--overflow", "magic"}, "retrieve, auto, not 'magic'");
   for (const char* stretch : {"yarn", "yarn:1", "linear:x", "ntk:2", "yarn:1e9", "yarn:2x"}) {
     refuse({"--rope-scaling", stretch}, "such as yarn:4");
   }

@@ -40,8 +40,8 @@ void remove_thinking(const TemplateTraits& traits, Json& message) {
 }
 
 const ToolResult* result_of(const Sources& sources, int32_t message) {
-  const auto found = std::ranges::find(sources.results, message, &ToolResult::message);
-  return found == sources.results.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(sources.results, message, {}, &ToolResult::message);
+  return found == sources.results.end() || found->message != message ? nullptr : &*found;
 }
 
 Json treated(const Sources& sources, int32_t index, const Draft::Message& draft) {

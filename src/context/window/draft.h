@@ -37,6 +37,7 @@ struct Draft {
   std::vector<Message> messages;
   std::vector<bool> chunk_kept;            // of Sources::chunks
   std::vector<int32_t> summarized_groups;  // ascending
+  int64_t summarized_tokens = 0;           // of those groups
   int64_t summary_tokens = 0;              // room reserved for the summary; 0: there is none
 
   /// Whether the message stands in the prompt, whole or not.

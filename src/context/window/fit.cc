@@ -53,11 +53,17 @@ Result<WrittenSummary> write_summary(const Sources& sources, const Draft& draft,
   return written;
 }
 
+enum class Examples : uint8_t { kNo, kYes };
+
 /// The strongest thing that was done, in words.
-std::string risk_of(Policy policy, const Draft& draft) {
-  const auto any = [&](Treatment treatment) {
-    return std::ranges::any_of(draft.messages,
-                               [&](const auto& m) { return m.treatment == treatment; });
+std::string risk_of(Policy policy, const Anatomy& anatomy, const Draft& draft) {
+  const auto any = [&](Treatment treatment, Examples which = Examples::kNo) {
+    for (size_t m = 0; m < draft.messages.size(); ++m) {
+      const bool example = anatomy.message_part(static_cast<int32_t>(m)).kind == PartKind::kFewShot;
+      const bool asked = example == (which == Examples::kYes);
+      if (asked && draft.messages[m].treatment == treatment) return true;
+    }
+    return false;
   };
   if (policy == Policy::kTruncateRight) {
     return "the end of the question is missing, where instructions often stand";
@@ -72,6 +78,9 @@ std::string risk_of(Policy policy, const Draft& draft) {
   if (any(Treatment::kCut)) return "the middle of long texts is missing";
   if (any(Treatment::kMask) || any(Treatment::kSupersede)) {
     return "old tool results are stubs, so the model may call tools again";
+  }
+  if (any(Treatment::kDrop, Examples::kYes)) {
+    return "the answer may take another form without the examples";
   }
   return "what was left out is unknown to the model";
 }
@@ -122,11 +131,11 @@ class Reporter {
     for (size_t p = 0; p < a_.parts.size(); ++p) {
       const Part& part = a_.parts[p];
       if (part.message) {
-        rows.push_back(message_row(part, of_part_[p], handle));
         const bool in_summary =
             plan_.draft.messages[*part.message].treatment == Treatment::kSummarize;
         if (in_summary && !summary_shown) rows.push_back(summary_row(handle, summary));
         summary_shown |= in_summary;
+        rows.push_back(message_row(part, of_part_[p], handle));
       } else if (part.tokens > 0 || of_part_[p] > 0) {
         if (!is_chunk(p)) rows.push_back(plain_row(part, of_part_[p]));
       }
@@ -344,7 +353,7 @@ Result<Fitted> carry_out(const Planner& planner, const KeepPlan& plan, Summarize
   decide_output(planner.request().policy, report);
   if (plan.status == KeepPlan::Status::kChanged) {
     report.step_tokens = plan.step_tokens;
-    report.risk = risk_of(report.policy, plan.draft);
+    report.risk = risk_of(report.policy, planner.anatomy(), plan.draft);
   }
   for (const int32_t m : realized.original) {
     fitted.message_ids.push_back(planner.anatomy().message_part(m).id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -165,17 +166,15 @@ class LadderBuilder {
     return found;
   }
 
+  /// Those that are neither in the summary nor dropped already.
   std::vector<int32_t> without(std::vector<int32_t> groups,
-                               const std::vector<int32_t>& gone) const {
-    std::erase_if(
-        groups, [&](int32_t g) { return std::ranges::count(gone, g) > 0 || dropped_few_shot(g); });
+                               const std::vector<int32_t>& summarized) const {
+    std::set<int32_t> gone(summarized.begin(), summarized.end());
+    for (const Action& action : ladder_) {
+      if (action.kind == Kind::kDropGroup) gone.insert(action.target);
+    }
+    std::erase_if(groups, [&](int32_t g) { return gone.contains(g); });
     return groups;
-  }
-
-  bool dropped_few_shot(int32_t group) const {
-    return std::ranges::any_of(ladder_, [&](const Action& action) {
-      return action.kind == Kind::kDropGroup && action.target == group;
-    });
   }
 
   void drop_groups(const std::vector<int32_t>& groups) {
@@ -284,10 +283,10 @@ class LadderBuilder {
     }
     const size_t first = ladder_.size();
     for (const int32_t m : maskable()) {
-      const auto& result = *std::ranges::find(s_.results, m, &ToolResult::message);
+      const auto& result = *std::ranges::lower_bound(s_.results, m, {}, &ToolResult::message);
       if (result.tool.empty() || last[{result.tool, result.arguments}] == m) continue;
       ladder_.push_back({.kind = Kind::kSupersede, .target = m});
-      superseded_.push_back(m);
+      superseded_.insert(m);
     }
     stop_at_steps(first, [&](const Action& action) { return a_.end_of_message[action.target]; });
   }
@@ -295,7 +294,7 @@ class LadderBuilder {
   void mask() {
     const size_t first = ladder_.size();
     for (const int32_t m : maskable()) {
-      if (std::ranges::count(superseded_, m) > 0) continue;
+      if (superseded_.contains(m)) continue;
       ladder_.push_back({.kind = Kind::kMask, .target = m});
     }
     for (int32_t m = 0; m < a_.question; ++m) {
@@ -400,7 +399,7 @@ class LadderBuilder {
   int64_t marker_;  // tokens of the mark of a cut
   std::vector<Action> ladder_;
   std::vector<int64_t> left_;  // of each message, at most
-  std::vector<int32_t> superseded_;
+  std::set<int32_t> superseded_;
 };
 
 }  // namespace
@@ -437,14 +436,14 @@ void apply(const Sources& sources, const Action& action, Draft& draft) {
     case Kind::kSummarize: {
       treat_group(action.target, Treatment::kSummarize);
       draft.summarized_groups.push_back(action.target);
-      int64_t input = 0;
-      for (const int32_t g : draft.summarized_groups) input += anatomy.groups[g].tokens;
-      draft.summary_tokens = summary_room(input);
+      draft.summarized_tokens += anatomy.groups[action.target].tokens;
+      draft.summary_tokens = summary_room(draft.summarized_tokens);
       break;
     }
     case Kind::kDropSummary:
       for (const int32_t g : draft.summarized_groups) treat_group(g, Treatment::kDrop);
       draft.summarized_groups.clear();
+      draft.summarized_tokens = 0;
       draft.summary_tokens = 0;
       break;
     case Kind::kRetrieve:

@@ -69,8 +69,8 @@ int64_t first_token_of(const Anatomy& anatomy, int32_t message) {
 
 /// First token whose bytes reach beyond `byte`.
 int64_t token_at_byte(const CountedPrompt& prompt, size_t byte) {
-  const auto found =
-      std::ranges::find_if(prompt.ranges, [&](const ByteRange& range) { return range.end > byte; });
+  const auto found = std::ranges::partition_point(
+      prompt.ranges, [&](const ByteRange& range) { return range.end <= byte; });
   return found - prompt.ranges.begin();
 }
 
@@ -169,8 +169,9 @@ std::optional<MovingLine> line_that_moved(const Planner& before, const Planner& 
       std::min(first_token_of(old, old.question), first_token_of(current, current.question)) - same;
   if (cost <= 0) return std::nullopt;
   const size_t byte = current.prompt.ranges[same].begin;
-  MovingLine moved{part_at(current, same),
-                   shortened(line_around(current.prompt.rendered.text, byte)), true, cost,
+  const PromptSpan& span = current.prompt.rendered.spans[current.prompt.owners[same]];
+  const std::string_view own = std::string_view(current.prompt.rendered.text).substr(0, span.end);
+  MovingLine moved{part_at(current, same), shortened(line_around(own, byte)), true, cost,
                    "put what changes into the last message"};
   const std::string_view was = line_around(old.prompt.rendered.text, old.prompt.ranges[same].begin);
   if (was.size() >= 8 && current.prompt.rendered.text.find(was, byte) != std::string::npos) {

@@ -121,11 +121,12 @@ double score_of(std::string_view sentence, const std::map<std::string, int64_t>&
     const std::string key = lower(word);
     const auto found = counts.find(key);
     if (found == counts.end() || !seen.insert(key).second) return;
-    score += std::log2(1.0 + static_cast<double>(found->second));
+    // What recurs everywhere says no more than what recurs.
+    score += std::log2(1.0 + static_cast<double>(std::min<int64_t>(found->second, 3)));
   });
-  score += 2.0 * static_cast<double>(numbers_in(sentence).size());
-  score += 1.5 * static_cast<double>(names_in(sentence).size());
-  if (opens_user_message) score += 3.0;
+  score += 3.0 * static_cast<double>(numbers_in(sentence).size());
+  score += 2.0 * static_cast<double>(names_in(sentence).size());
+  if (opens_user_message) score += 1.0;
   return score / std::sqrt(words);
 }
 
