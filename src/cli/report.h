@@ -15,7 +15,6 @@
 
 namespace quire::cli {
 
-using engine::context_json;
 using engine::reuse_json;
 
 /// What of a prompt came from the cache, in words: "20 of 31 prompt tokens were known; message[0]
