@@ -24,7 +24,7 @@ struct SchedulerOptions {
   int32_t max_sequences = 16;  // that run together, at least 1
   /// How many times as long a step may take, as foretold, for the sake of prompts that are read
   /// beside answers. Changes no bit.
-  double prefill_slowdown = 2.0;
+  double prefill_slowdown = 1.7;
   std::function<double()> now_ms;  // empty: the steady clock
 };
 
