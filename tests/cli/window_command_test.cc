@@ -97,8 +97,8 @@ TEST(WindowCommand, ComparesWithTheRequestBeforeAndNamesTheLineThatMoved) {
   };
   const std::string before = scratch_file("before.json", with_time("09:14", 6));
   const std::string now = scratch_file("now.json", with_time("09:15", 7));
-  const RunResult result =
-      run_quire({"window", tiny("qwen3"), "plan", now, "--ctx", "512", "--previous", before});
+  const RunResult result = run_quire({"window", tiny("qwen3"), "plan", now, "--ctx", "256", "-n",
+                                      "8", "--overflow", "truncate_left", "--previous", before});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("tokens of re-prefill each turn: 'It is 09:15.' in system"));
 }
@@ -107,8 +107,8 @@ TEST(WindowCommand, CompactReplacesAFinishedTasksLogByItsState) {
   const std::string file = scratch_file("req.json", request(8));
   const std::string state =
       scratch_file("state.json", R"({"decisions":["64 slots"],"open":["spill"]})");
-  const RunResult result = run_quire(
-      {"window", tiny("qwen3"), "compact", file, "--ctx", "512", "--task-done", state, "--json"});
+  const RunResult result = run_quire({"window", tiny("qwen3"), "compact", file, "--ctx", "256",
+                                      "-n", "8", "--task-done", state, "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json json = result.json();
   EXPECT_EQ(at(at(json, "saving"), "static_prefix_identical"), Json(true));
@@ -198,7 +198,7 @@ TEST(Overflow, ChatGoesOnUnderAutoAndKeepsItsMessages) {
 
 TEST(Overflow, ChatsPinsAndDropsDecideWhatIsSent) {
   const RunResult result = run_quire(
-      {"chat", tiny("qwen3"), "--ctx", "400", "-n", "4", "--temp", "0"},
+      {"chat", tiny("llama_tied"), "--ctx", "400", "-n", "4", "--temp", "0"},
       {.in = "first\nsecond\n/drop 0\n/pin 2\n/pin 0\n/pin 99\n/policy magic\n/policy auto\n"
              "third\n/window\n",
        .env = {}});

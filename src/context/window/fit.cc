@@ -382,10 +382,11 @@ Json context_json(const Report& report) {
   json.set("window", report.limits.window);
   json.set("prompt_tokens", report.prompt_tokens);
   json.set("prompt_tokens_before", report.tokens_before);
-  // Under reject an answer may take all that is left.
-  const bool open_end = report.policy == Policy::kReject && !report.max_tokens;
-  json.set("reserve",
-           open_end ? report.limits.window - report.prompt_tokens : report.budget.reserve);
+  // Without a maximum an answer under reject may take all that is left.
+  const int64_t open_end = report.policy == Policy::kReject
+                               ? report.limits.window - report.prompt_tokens
+                               : report.budget.reserve;
+  json.set("reserve", std::max(report.budget.reserve, report.max_tokens.value_or(open_end)));
   if (report.max_tokens) json.set("max_tokens", *report.max_tokens);
   if (report.max_tokens_before) json.set("max_tokens_before", *report.max_tokens_before);
   if (changed) json.set("step", report.step_tokens);
