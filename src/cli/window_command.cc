@@ -350,14 +350,7 @@ class WindowRun {
   Result<void> compact() {
     if (options_.task_done) return compact_task();
     if (request_.policy.policy == Policy::kReject) request_.policy.policy = Policy::kAuto;
-    const auto budget = context::window::budget_of(limits_, request_.policy);
-    Limits low = limits_;
-    const auto target =
-        static_cast<int64_t>(static_cast<double>(budget.usable) * request_.policy.watermarks.low);
-    // The window whose usable part is the watermark.
-    request_.policy.reserve_output = budget.reserve;
-    low.window = target + budget.reserve;
-    return show_plan(low);
+    return show_plan(context::window::compacted(limits_, request_.policy));
   }
 
   Result<void> compact_task() {

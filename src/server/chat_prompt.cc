@@ -9,15 +9,8 @@ namespace {
 
 using formats::Json;
 
-context::ChatRequest chat_request(const engine::Model& model, const ChatParams& chat) {
-  context::ChatRequest request;
-  request.messages = chat.messages;
-  if (chat.tool_choice.kind != ToolChoice::Kind::kNone) request.tools = chat.tools;
-  request.kwargs = chat.kwargs;
-  const auto special = model.tokenizer().special_tokens();
-  request.special_tokens.assign(special.begin(), special.end());
-  request.now = context::local_wall_clock();
-  return request;
+bool has_tools(const ChatParams& chat) {
+  return chat.tools.is_array() && chat.tool_choice.kind != ToolChoice::Kind::kNone;
 }
 
 /// What closes the reasoning that the prompt has opened; "" if it has not.
@@ -42,30 +35,46 @@ engine::ToolChoice engine_choice(const ChatParams& chat) {
 
 }  // namespace
 
-ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat) {
-  const context::ChatTemplate* chat_template = model.chat_template();
-  if (chat_template == nullptr) {
-    const std::string& problem = model.template_problem();
-    return bad_param("messages",
-                     problem.empty()
-                         ? "This model has no chat template: use /v1/completions, or start the "
-                           "server with --chat-template FILE."
-                         : fmt::format("This model's chat template cannot be used: {}", problem));
-  }
-  context::ChatRequest request = chat_request(model, chat);
-  const context::TemplateTraits& traits = chat_template->traits();
-  const bool has_tools = request.tools.is_array();
-  if (!traits.tools) {
+ApiError no_template(const engine::Model& model) {
+  const std::string& problem = model.template_problem();
+  return bad_param("messages",
+                   problem.empty()
+                       ? "This model has no chat template: use /v1/completions, or start the "
+                         "server with --chat-template FILE."
+                       : fmt::format("This model's chat template cannot be used: {}", problem));
+}
+
+context::ChatRequest chat_request(const engine::Model& model, const ChatParams& chat) {
+  context::ChatRequest request;
+  request.messages = chat.messages;
+  if (has_tools(chat)) request.tools = chat.tools;
+  request.kwargs = chat.kwargs;
+  const auto special = model.tokenizer().special_tokens();
+  request.special_tokens.assign(special.begin(), special.end());
+  request.now = context::local_wall_clock();
+  if (!model.chat_template()->traits().tools) {
     request.messages = with_tools_as_text(request.messages, request.tools);
     request.tools = Json();
   }
-  Result<engine::Prompt> prompt = engine::chat_prompt(model.tokenizer(), *chat_template, request);
+  return request;
+}
+
+ApiResult<ChatPrompt> render_request(const engine::Model& model, const ChatParams& chat,
+                                     const context::ChatRequest& request) {
+  const context::ChatTemplate& chat_template = *model.chat_template();
+  const context::TemplateTraits& traits = chat_template.traits();
+  Result<engine::Prompt> prompt = engine::chat_prompt(model.tokenizer(), chat_template, request);
   if (!prompt.ok()) return bad_param("messages", prompt.error().message);
   ChatPrompt out{*std::move(prompt), traits.answer_format()};
-  if (has_tools && !traits.tools) out.format.tool_calls = context::ToolCallFormat::kTagged;
+  if (has_tools(chat) && !traits.tools) out.format.tool_calls = context::ToolCallFormat::kTagged;
   // Without tools, what looks like a call is the answer that was asked for.
-  if (!has_tools) out.format.tool_calls = context::ToolCallFormat::kNone;
+  if (!has_tools(chat)) out.format.tool_calls = context::ToolCallFormat::kNone;
   return out;
+}
+
+ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat) {
+  if (model.chat_template() == nullptr) return no_template(model);
+  return render_request(model, chat, chat_request(model, chat));
 }
 
 ApiResult<std::unique_ptr<engine::TokenConstraint>> make_constraint(const Backend& backend,

@@ -21,7 +21,14 @@ struct ChatPrompt {
   context::AnswerFormat format;
 };
 
-/// 400 if the model has no template or the template refuses the conversation.
+/// Why a model answers no conversations.
+ApiError no_template(const engine::Model& model);
+/// What the template is given: tools as text where it knows none. Requires a template.
+context::ChatRequest chat_request(const engine::Model& model, const ChatParams& chat);
+/// Renders a request that was made from `chat`. 400 if the template refuses it.
+ApiResult<ChatPrompt> render_request(const engine::Model& model, const ChatParams& chat,
+                                     const context::ChatRequest& request);
+/// All three: 400 if the model has no template or the template refuses the conversation.
 ApiResult<ChatPrompt> render_chat(const engine::Model& model, const ChatParams& chat);
 
 /// What the answer is held to: null if anything may be said.

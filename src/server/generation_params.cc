@@ -41,13 +41,12 @@ void read_logit_bias(Fields& fields, int32_t vocab, engine::SamplingOptions& sam
   }
 }
 
-std::optional<int64_t> read_max_tokens(Fields& fields, std::optional<int64_t> most) {
-  const auto old_name = fields.integer("max_tokens", 1, kMostTokens);
-  const auto new_name = fields.integer("max_completion_tokens", 1, kMostTokens);
-  const std::optional<int64_t> asked = new_name ? new_name : old_name;
+/// The same when the server itself has a limit.
+std::optional<int64_t> limited_max_tokens(Fields& fields, std::optional<int64_t> most) {
+  const std::optional<int64_t> asked = read_max_tokens(fields);
   if (!asked || !most || *asked <= *most) return asked ? asked : most;
   fields.fail(
-      new_name ? "max_completion_tokens" : "max_tokens",
+      fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
       fmt::format("this server generates at most {} tokens a request, not {}.", *most, *asked));
   return std::nullopt;
 }
@@ -60,16 +59,6 @@ void read_stream_options(Fields& fields, GenerationParams& params) {
   }
   Fields inner(*options, "stream_options.");
   params.include_usage = inner.boolean("include_usage").value_or(false);
-  if (inner.error()) fields.fail(*inner.error());
-}
-
-/// `context.policy` and OpenAI's `truncation`: what to do with a prompt that does not fit.
-void read_overflow(Fields& fields) {
-  fields.choice("truncation", {"disabled"});
-  const Json* context = fields.object("context");
-  if (context == nullptr) return;
-  Fields inner(*context, "context.");
-  inner.choice("policy", {"reject"});
   if (inner.error()) fields.fail(*inner.error());
 }
 
@@ -92,6 +81,12 @@ std::vector<TokenId> all_end_tokens(const engine::Model& model) {
     if (model.is_end_of_generation(TokenId{id})) ends.push_back(TokenId{id});
   }
   return ends;
+}
+
+std::optional<int64_t> read_max_tokens(Fields& fields) {
+  const auto old_name = fields.integer("max_tokens", 1, kMostTokens);
+  const auto new_name = fields.integer("max_completion_tokens", 1, kMostTokens);
+  return new_name ? new_name : old_name;
 }
 
 void read_sampling(Fields& fields, engine::SamplingOptions& s) {
@@ -147,7 +142,7 @@ GenerationParams read_generation(Fields& fields, const GenerationDefaults& defau
   options.sampling.seed = defaults.seed;
   read_sampling(fields, options.sampling);
   read_logit_bias(fields, defaults.vocab, options.sampling);
-  options.max_tokens = read_max_tokens(fields, defaults.max_output);
+  options.max_tokens = limited_max_tokens(fields, defaults.max_output);
   options.stop = read_stops(fields);
   if (fields.boolean("ignore_eos").value_or(false)) {
     for (const TokenId end : defaults.end_tokens) {
@@ -160,7 +155,6 @@ GenerationParams read_generation(Fields& fields, const GenerationDefaults& defau
   params.return_progress = fields.boolean("return_progress").value_or(false);
   params.return_tokens = fields.boolean("return_tokens").value_or(false);
   if (!fields.boolean("cache_prompt").value_or(true)) params.reuse = engine::PrefixReuse::kOff;
-  read_overflow(fields);
   params.salt = fields.text("cache_salt", kMostSaltBytes).value_or("");
   return params;
 }

@@ -49,6 +49,8 @@ std::vector<TokenId> all_end_tokens(const engine::Model& model);
 /// Everything but `logprobs`, which differs from route to route. Mistakes stay in `fields`.
 GenerationParams read_generation(Fields& fields, const GenerationDefaults& defaults);
 
+/// `max_tokens` or `max_completion_tokens`.
+std::optional<int64_t> read_max_tokens(Fields& fields);
 /// Temperature, top-k and the like; `sampling` comes with the defaults.
 void read_sampling(Fields& fields, engine::SamplingOptions& sampling);
 /// `stop`: a string or some of them.

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "server/answer_task.h"
 #include "server/chat_prompt.h"
+#include "server/chat_window.h"
 #include "server/reply_json.h"
 #include "server/routes.h"
 
@@ -28,6 +29,7 @@ struct ReplyHead {
   bool return_tokens = false;
   bool logprobs = false;
   std::optional<int64_t> max_tokens;
+  Json window_report;  // null: the request said nothing of its window
 
   Json json(std::string_view object) const {
     Json json;
@@ -68,7 +70,10 @@ class WholeChatReply : public AnswerSink {
 
   void ended(AnswerEnd end) override {
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
-    if (end.index == 0) set_reports(reports_, head_.backend, end, head_.max_tokens);
+    if (end.index == 0) {
+      set_reports(reports_, head_.backend, end, head_.max_tokens);
+      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+    }
   }
 
   void finish(const Usage& usage) override {
@@ -169,7 +174,10 @@ class StreamedChatReply : public AnswerSink {
   }
 
   void ended(AnswerEnd end) override {
-    if (end.index == 0) set_reports(reports_, head_.backend, end, head_.max_tokens);
+    if (end.index == 0) {
+      set_reports(reports_, head_.backend, end, head_.max_tokens);
+      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+    }
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
     // The last one's is held back for the reports, which stand in the last chunk before usage.
     if (++num_ended_ < head_.choices) {
@@ -283,31 +291,33 @@ void handle_chat_completions(const Call& call) {
   const Backend& backend = *call.serving.backend();
   Fields fields(*body);
   check_model(call.serving, fields);
-  const ChatParams chat = read_chat(fields);
+  ChatParams chat = read_chat(fields);
   GenerationParams params = read_generation(fields, call.serving.defaults());
   read_chat_logprobs(fields, params.options);
+  const ChatWindow window = read_chat_window(fields, *body, params.options.max_tokens, chat);
   if (fields.error()) return reply(call, *fields.error());
 
-  ApiResult<ChatPrompt> rendered = render_chat(backend.model, chat);
-  if (!rendered.ok()) return reply(call, rendered.error());
-  const auto prompt_tokens = static_cast<int64_t>(rendered->prompt.tokens.size());
-  const auto misfit =
-      check_window(call.serving, backend, prompt_tokens, params.options.max_tokens, "messages");
-  if (misfit) return reply(call, *misfit);
+  ApiResult<FittedChat> fitted =
+      fit_chat(call.serving, backend, chat, window, params.options.max_tokens);
+  if (!fitted.ok()) return reply(call, fitted.error());
+  params.options.max_tokens = fitted->max_tokens;
+  ChatPrompt* const rendered = &fitted->prompt;
   auto constraint = make_constraint(backend, chat, *rendered);
   if (!constraint.ok()) return reply(call, constraint.error());
 
-  ReplyHead head{.backend = backend,
-                 .exchange = call.exchange,
-                 .id = call.serving.new_id("chatcmpl-"),
-                 .model = model_name(call.serving, *body),
-                 .created = unix_seconds(),
-                 .choices = params.choices,
-                 .include_usage = params.include_usage,
-                 .return_progress = params.return_progress,
-                 .return_tokens = params.return_tokens,
-                 .logprobs = params.options.logprobs.has_value(),
-                 .max_tokens = params.options.max_tokens};
+  ReplyHead head{
+      .backend = backend,
+      .exchange = call.exchange,
+      .id = call.serving.new_id("chatcmpl-"),
+      .model = model_name(call.serving, *body),
+      .created = unix_seconds(),
+      .choices = params.choices,
+      .include_usage = params.include_usage,
+      .return_progress = params.return_progress,
+      .return_tokens = params.return_tokens,
+      .logprobs = params.options.logprobs.has_value(),
+      .max_tokens = params.options.max_tokens,
+      .window_report = fitted->report ? context::window::context_json(*fitted->report) : Json()};
   AnswerPlan plan{.id = head.id,
                   .route = "/v1/chat/completions",
                   .tenant = call.tenant,

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "server/answer_task.h"
 #include "server/chat_prompt.h"
+#include "server/chat_window.h"
 #include "server/completion_params.h"
 #include "server/reply_json.h"
 #include "server/routes.h"
@@ -24,6 +25,7 @@ struct ReplyHead {
   bool return_tokens = false;
   bool logprobs = false;
   std::optional<int64_t> max_tokens;
+  Json window_report;  // of the first prompt; null: the request said nothing of its window
 
   Json json() const {
     Json json;
@@ -117,7 +119,10 @@ class CompletionReply : public AnswerSink {
   }
 
   void note_end(const AnswerEnd& end) {
-    if (end.index == 0) set_reports(reports_, head_.backend, end, head_.max_tokens);
+    if (end.index == 0) {
+      set_reports(reports_, head_.backend, end, head_.max_tokens);
+      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+    }
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
   }
   void add_reports(Json& json) const {
@@ -220,10 +225,17 @@ void handle_completions(const Call& call) {
     if (*best_of != params.choices) fields.fail("best_of", "it must be equal to 'n'.");
   }
   params.options.logprobs = read_completion_logprobs(fields);
+  const auto window = read_text_window(fields, *body, params.options.max_tokens);
   std::vector<engine::Prompt> prompts;
   if (fields.ok()) prompts = read_prompts(fields, backend.model.tokenizer());
   if (fields.error()) return reply(call, *fields.error());
-  for (const engine::Prompt& prompt : prompts) {
+  Json window_report;
+  for (engine::Prompt& prompt : prompts) {
+    if (window) {
+      auto report = fit_text(backend, *window, prompt, params.options.max_tokens);
+      if (!report.ok()) return reply(call, report.error());
+      if (window_report.is_null()) window_report = context::window::context_json(*report);
+    }
     const auto misfit =
         check_window(call.serving, backend, static_cast<int64_t>(prompt.tokens.size()),
                      params.options.max_tokens, "prompt");
@@ -239,7 +251,8 @@ void handle_completions(const Call& call) {
                  .include_usage = params.include_usage,
                  .return_tokens = params.return_tokens,
                  .logprobs = params.options.logprobs.has_value(),
-                 .max_tokens = params.options.max_tokens};
+                 .max_tokens = params.options.max_tokens,
+                 .window_report = std::move(window_report)};
   AnswerPlan plan{.id = head.id,
                   .route = "/v1/completions",
                   .tenant = call.tenant,

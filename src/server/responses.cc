@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "server/answer_task.h"
 #include "server/chat_prompt.h"
+#include "server/chat_window.h"
 #include "server/reply_json.h"
 #include "server/responses_params.h"
 #include "server/routes.h"
@@ -20,7 +21,8 @@ struct ReplyHead {
   std::string id;  // "resp_..."
   bool stream = false;
   std::optional<int64_t> max_tokens;
-  Json request_echo;  // what replies repeat of the request
+  Json window_report;  // null: the request said nothing of its window
+  Json request_echo;   // what replies repeat of the request
 };
 
 Json usage_of(const Usage& usage) {
@@ -70,6 +72,7 @@ class ResponsesReply : public AnswerSink {
     close_item();
     if (end.finish_reason == "length") status_ = "incomplete";
     set_reports(reports_, head_.backend, end, head_.max_tokens);
+    if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
   }
 
   void finish(const Usage& usage) override {
@@ -265,26 +268,29 @@ void handle_responses(const Call& call) {
   Fields fields(*body);
   check_model(call.serving, fields);
   ResponsesRequest request = read_responses(fields, call.serving.defaults());
+  const ChatWindow window =
+      read_chat_window(fields, *body, request.params.options.max_tokens, request.chat);
   if (fields.error()) return reply(call, *fields.error());
-  ApiResult<ChatPrompt> rendered = render_chat(backend.model, request.chat);
-  if (!rendered.ok()) {
-    ApiError error = rendered.error();
+  ApiResult<FittedChat> fitted =
+      fit_chat(call.serving, backend, request.chat, window, request.params.options.max_tokens);
+  if (!fitted.ok()) {
+    ApiError error = fitted.error();
     if (error.param == "messages") error.param = "input";
     return reply(call, error);
   }
-  const auto misfit =
-      check_window(call.serving, backend, static_cast<int64_t>(rendered->prompt.tokens.size()),
-                   request.params.options.max_tokens, "input");
-  if (misfit) return reply(call, *misfit);
+  request.params.options.max_tokens = fitted->max_tokens;
+  ChatPrompt* const rendered = &fitted->prompt;
   auto constraint = make_constraint(backend, request.chat, *rendered);
   if (!constraint.ok()) return reply(call, constraint.error());
 
-  ReplyHead head{.backend = backend,
-                 .exchange = call.exchange,
-                 .id = call.serving.new_id("resp_"),
-                 .stream = request.params.stream,
-                 .max_tokens = request.params.options.max_tokens,
-                 .request_echo = echo(*body, model_name(call.serving, *body), request.params)};
+  ReplyHead head{
+      .backend = backend,
+      .exchange = call.exchange,
+      .id = call.serving.new_id("resp_"),
+      .stream = request.params.stream,
+      .max_tokens = request.params.options.max_tokens,
+      .window_report = fitted->report ? context::window::context_json(*fitted->report) : Json(),
+      .request_echo = echo(*body, model_name(call.serving, *body), request.params)};
   AnswerPlan plan{.id = head.id,
                   .route = "/v1/responses",
                   .tenant = call.tenant,

@@ -66,8 +66,8 @@ std::vector<Bad> numbers() {
   add("cache_prompt", {"1"});
   add("cache_salt", {"1"});
   add("model", {"1", "[]"});
-  add("truncation", {"\"auto\"", "1"});
-  add("context", {"1", "{\"policy\":\"truncate_left\"}"});
+  add("truncation", {"\"sometimes\"", "1"});
+  add("context", {"1", "{\"policy\":\"forget\"}"});
   add("functions", {"[]"});
   add("audio", {"{}"});
   add("modalities", {"[\"audio\"]", "1"});

@@ -155,6 +155,15 @@ Budget budget_of(const Limits& limits, const WindowPolicy& policy) {
   return {reserve, std::max<int64_t>(limits.window - reserve, 0)};
 }
 
+Limits compacted(const Limits& limits, WindowPolicy& policy) {
+  const Budget budget = budget_of(limits, policy);
+  policy.reserve_output = budget.reserve;
+  Limits low = limits;
+  low.window = budget.reserve +
+               static_cast<int64_t>(static_cast<double>(budget.usable) * policy.watermarks.low);
+  return low;
+}
+
 Planner::Planner(const TextModel& text, WindowRequest request, Anatomy anatomy)
     : request_(std::move(request)), anatomy_(std::move(anatomy)) {
   const Json::Array& messages = *request_.chat.messages.as_array();

@@ -32,6 +32,9 @@ struct Budget {
   int64_t usable = 0;  // for the prompt
 };
 Budget budget_of(const Limits& limits, const WindowPolicy& policy);
+/// Limits under which a plan compacts to the low watermark; `policy` is given the room for the
+/// answer that it has under the whole window.
+Limits compacted(const Limits& limits, WindowPolicy& policy);
 
 struct KeepPlan {
   enum class Status : uint8_t { kFits, kChanged, kRefused };
