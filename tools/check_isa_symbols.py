@@ -5,7 +5,7 @@ The linker keeps one copy of an inline function that several object files define
 from a file compiled for AVX-512, every caller would run it, on any machine. So an object file of one
 instruction set may define, for others to see, only names inside its own namespace, and nothing weak.
 
-usage: check_isa_symbols.py OBJECT...    (each named isa_<name>.*, its namespace is <name>)
+usage: check_isa_symbols.py OBJECT...    (each named *_<name>.*, its namespace is <name>)
 """
 import os
 import re
@@ -17,7 +17,7 @@ SHARED = set("uvwVW")
 
 
 def problems(path):
-    name = re.match(r"isa_([a-z0-9]+)\.", os.path.basename(path))
+    name = re.match(r"\w+_([a-z0-9]+)\.", os.path.basename(path))
     isa = name.group(1) if name else None
     listing = subprocess.run(["nm", "--defined-only", "--demangle", path], check=True,
                              capture_output=True, text=True).stdout
