@@ -91,8 +91,7 @@ class LadderBuilder {
         return replace(action.target, a_.message_part(action.target).tokens,
                        stub_tokens(action.target, action.kind));
       case Kind::kRemoveThinking:
-        return replace(action.target, count_text(s_.text.tokenizer, thinking_of(s_, action.target)),
-                       0);
+        return replace(action.target, thinking_tokens(action.target), 0);
       case Kind::kCut:
         return replace(action.target, action.saves_at_most, 0);
       case Kind::kDropGroup:
@@ -109,6 +108,15 @@ class LadderBuilder {
         break;
     }
     return 0;
+  }
+
+  /// With the tags, which the template may write around it.
+  int64_t thinking_tokens(int32_t message) const {
+    std::string thinking = thinking_of(s_, message);
+    if (const auto& tags = s_.text.chat_template.traits().reasoning_tags) {
+      thinking += tags->first + tags->second;
+    }
+    return count_text(s_.text.tokenizer, thinking) + kSeamTokens;
   }
 
   int64_t stub_tokens(int32_t message, Kind kind) const {
