@@ -44,7 +44,7 @@ Result<void> ConversationStore::remove(ConversationId id) {
   // Merged segments hold no word of what is gone.
   QUIRE_TRY_VOID(database_->execute("INSERT INTO message_text(message_text) VALUES('optimize')"));
   QUIRE_TRY_VOID(transaction.commit());
-  // The log still holds old pages; another process that reads may keep it for now.
+  // The log still holds old pages; another process that reads may keep it.
   return database_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 

@@ -71,8 +71,7 @@ class WholeChatReply : public AnswerSink {
   void ended(AnswerEnd end) override {
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
     if (end.index == 0) {
-      set_reports(reports_, head_.backend, end, head_.max_tokens);
-      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+      set_reports(reports_, head_.backend, end, head_.max_tokens, head_.window_report);
     }
   }
 
@@ -175,8 +174,7 @@ class StreamedChatReply : public AnswerSink {
 
   void ended(AnswerEnd end) override {
     if (end.index == 0) {
-      set_reports(reports_, head_.backend, end, head_.max_tokens);
-      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+      set_reports(reports_, head_.backend, end, head_.max_tokens, head_.window_report);
     }
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
     // The last one's is held back for the reports, which stand in the last chunk before usage.

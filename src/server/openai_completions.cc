@@ -120,8 +120,7 @@ class CompletionReply : public AnswerSink {
 
   void note_end(const AnswerEnd& end) {
     if (end.index == 0) {
-      set_reports(reports_, head_.backend, end, head_.max_tokens);
-      if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+      set_reports(reports_, head_.backend, end, head_.max_tokens, head_.window_report);
     }
     choices_[static_cast<size_t>(end.index)].finish_reason = end.finish_reason;
   }

@@ -95,12 +95,13 @@ Json token_ids_json(std::span<const AnswerToken> tokens) {
 }
 
 void set_reports(Json& json, const Backend& backend, const AnswerEnd& end,
-                 std::optional<int64_t> max_tokens) {
+                 std::optional<int64_t> max_tokens, const Json& window_report) {
   json.set("timings", timings_json(end.generated));
   json.set("reuse", engine::reuse_json(end.generated.reuse, end.prompt, backend.model.tokenizer()));
-  json.set("context",
-           engine::context_json(backend.engine.window(),
-                                static_cast<int64_t>(end.prompt.tokens.size()), max_tokens));
+  const auto prompt_tokens = static_cast<int64_t>(end.prompt.tokens.size());
+  json.set("context", window_report.is_null()
+                          ? engine::context_json(backend.engine.window(), prompt_tokens, max_tokens)
+                          : window_report);
 }
 
 int64_t unix_seconds() {

@@ -24,9 +24,10 @@ formats::Json tool_call_json(const context::ToolCall& call, std::string_view id)
 formats::Json chat_logprobs_json(const context::Tokenizer& tokenizer,
                                  std::span<const AnswerToken> tokens);
 formats::Json token_ids_json(std::span<const AnswerToken> tokens);
-/// `reuse`, `context` and `timings` of an answer, set in `json`.
+/// `reuse`, `context` and `timings` of an answer, set in `json`. `window_report` is the planner's,
+/// null if the request said nothing of its window.
 void set_reports(formats::Json& json, const Backend& backend, const AnswerEnd& end,
-                 std::optional<int64_t> max_tokens);
+                 std::optional<int64_t> max_tokens, const formats::Json& window_report);
 /// Now, in seconds since 1970.
 int64_t unix_seconds();
 /// "data: {...}\n\n".

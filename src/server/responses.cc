@@ -71,8 +71,7 @@ class ResponsesReply : public AnswerSink {
   void ended(AnswerEnd end) override {
     close_item();
     if (end.finish_reason == "length") status_ = "incomplete";
-    set_reports(reports_, head_.backend, end, head_.max_tokens);
-    if (!head_.window_report.is_null()) reports_.set("context", head_.window_report);
+    set_reports(reports_, head_.backend, end, head_.max_tokens, head_.window_report);
   }
 
   void finish(const Usage& usage) override {

@@ -30,6 +30,24 @@ Json token_json(const Tokenizer& tokenizer, TokenId id, bool with_piece) {
   return json;
 }
 
+/// The request's conversation as the model would see it, or nothing after having answered with the
+/// error.
+std::optional<ChatPrompt> read_rendered(const Call& call) {
+  const std::optional<Json> body = read_body(call);
+  if (!body) return std::nullopt;
+  Fields fields(*body);
+  check_model(call.serving, fields);
+  const ChatParams chat = read_chat(fields);
+  if (fields.error()) {
+    reply(call, *fields.error());
+    return std::nullopt;
+  }
+  ApiResult<ChatPrompt> rendered = render_chat(call.serving.backend()->model, chat);
+  if (rendered.ok()) return std::move(*rendered);
+  reply(call, rendered.error());
+  return std::nullopt;
+}
+
 }  // namespace
 
 void handle_tokenize(const Call& call) {
@@ -82,28 +100,16 @@ void handle_detokenize(const Call& call) {
 }
 
 void handle_apply_template(const Call& call) {
-  const std::optional<Json> body = read_body(call);
-  if (!body) return;
-  Fields fields(*body);
-  check_model(call.serving, fields);
-  const ChatParams chat = read_chat(fields);
-  if (fields.error()) return reply(call, *fields.error());
-  ApiResult<ChatPrompt> rendered = render_chat(call.serving.backend()->model, chat);
-  if (!rendered.ok()) return reply(call, rendered.error());
+  const std::optional<ChatPrompt> rendered = read_rendered(call);
+  if (!rendered) return;
   Json json;
   json.set("prompt", utf8_sanitized(rendered->prompt.text));
   reply(call, json);
 }
 
 void handle_input_tokens(const Call& call) {
-  const std::optional<Json> body = read_body(call);
-  if (!body) return;
-  Fields fields(*body);
-  check_model(call.serving, fields);
-  const ChatParams chat = read_chat(fields);
-  if (fields.error()) return reply(call, *fields.error());
-  ApiResult<ChatPrompt> rendered = render_chat(call.serving.backend()->model, chat);
-  if (!rendered.ok()) return reply(call, rendered.error());
+  const std::optional<ChatPrompt> rendered = read_rendered(call);
+  if (!rendered) return;
   Json parts(Json::Array{});
   for (const engine::PromptPart& part : rendered->prompt.parts) {
     Json each;
