@@ -46,8 +46,10 @@ class Sequence {
       number = static_cast<uint16_t>(0x3000 + (random() & 0x8BFF));  // +-0.125 to 2
     }
     for (int32_t i = 0; i < num_pages; ++i) {
-      pages_.push_back({memory_.data() + i * kShape.page_bytes(), i * kPageSlots, i * kPageSlots, 0,
-                        kPageSlots});
+      pages_.push_back({.page = memory_.data() + i * kShape.page_bytes(),
+                        .stored_base = i * kPageSlots,
+                        .logical_base = i * kPageSlots,
+                        .end = kPageSlots});
     }
     view_ = {.shape = kShape, .pages = pages_, .window = 0};
   }
@@ -92,12 +94,13 @@ class Job {
     for (int32_t layer = 0; layer < kShape.num_layers; ++layer) {
       const AttentionArgs args = args_of(layer);
       pool.parallel(kShape.num_kv_heads * num_splits_, [&](int32_t task) {
-        set_.attention_split(args, task / num_splits_, 0, task % num_splits_,
+        set_.attention_split(args, task / num_splits_, 0, 1, task % num_splits_,
                              partials_.data() + task * partial_floats());
       });
       for (int32_t head = 0; head < kShape.num_kv_heads; ++head) {
         set_.attention_merge(args, head, 0, num_splits_,
-                             partials_.data() + head * num_splits_ * partial_floats());
+                             partials_.data() + head * num_splits_ * partial_floats(),
+                             partial_floats());
       }
     }
   }

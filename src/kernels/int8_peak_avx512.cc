@@ -11,10 +11,10 @@ int64_t run_int8_peak(int64_t iterations) {
   const __m512i signed_bytes = _mm512_set1_epi8(-5);
   for (int64_t i = 0; i < iterations; ++i) {
     // Without this the compiler would see that each turn computes the same.
-    asm volatile("" : "+x"(unsigned_bytes));
+    asm volatile("" : "+v"(unsigned_bytes));
     for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, unsigned_bytes, signed_bytes);
   }
-  for (__m512i& sum : sums) asm volatile("" : "+x"(sum));
+  for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
   return iterations * kSums * 64 * 2;
 }
 

@@ -156,16 +156,17 @@ struct KernelSet {
   void (*seal_kv)(const SealKvArgs&, int32_t kv_head_begin, int32_t kv_head_end);
   /// All splits of one kv head for rows [row_begin, row_end): writes args.out.
   void (*attention)(const AttentionArgs&, int32_t kv_head, int64_t row_begin, int64_t row_end);
-  /// One split of one kv head for row `row`: writes the partial result of each query head of the
-  /// group.
-  /// // partial: [num_heads / num_kv_heads, attention_partial_floats(head_dim)]
-  void (*attention_split)(const AttentionArgs&, int32_t kv_head, int64_t row, int32_t split,
-                          float* partial);
+  /// One split of one kv head for rows [row_begin, row_end): writes the partial result of each
+  /// query head of the group, also of rows that see nothing of the split.
+  /// // partial: [rows, num_heads / num_kv_heads, attention_partial_floats(head_dim)]
+  void (*attention_split)(const AttentionArgs&, int32_t kv_head, int64_t row_begin, int64_t row_end,
+                          int32_t split, float* partial);
   /// Merges the partial results of `num_splits` ascending splits, all that the row sees, and writes
-  /// args.out of that row and kv head: the same bits as `attention`. // partials: [num_splits,
-  /// group, attention_partial_floats]
+  /// args.out of that row and kv head: the same bits as `attention`. `partials` is the row's place
+  /// in the first split's result; those of the others follow `split_stride` floats apart.
+  /// // partials: [num_splits, group, attention_partial_floats]
   void (*attention_merge)(const AttentionArgs&, int32_t kv_head, int64_t row, int32_t num_splits,
-                          const float* partials);
+                          const float* partials, int64_t split_stride);
 };
 
 /// The set for `isa`, or nullptr if this machine or build does not have it.

@@ -9,73 +9,119 @@ namespace {
 
 // Query heads that share one page's conversion to f32: enough to pay for it, few enough for L1.
 constexpr int32_t kQueryHeadsPerTask = 48;
-// With this many whole tasks a thread, stealing evens the load and splitting buys nothing.
+// With this many tasks of equal length a thread, stealing evens the load and splitting buys
+// nothing.
 constexpr int32_t kTasksPerThread = 4;
 
 int32_t rows_per_task(const AttentionShape& shape) {
   return std::max(1, kQueryHeadsPerTask / (shape.num_heads / shape.num_kv_heads));
 }
 
-void add_whole(AttentionPlan& plan, int32_t sequence, int32_t num_rows,
-               const AttentionShape& shape) {
+/// Keys that the row at `position` sees.
+int64_t keys_seen(int32_t position, const AttentionShape& shape) {
+  const int64_t all = int64_t{position} + 1;
+  if (shape.window_tokens == 0) return all;
+  return std::min<int64_t>(all, int64_t{shape.window_tokens} + shape.sink_tokens);
+}
+
+/// Pairs of rows and keys in the longest whole task of a sequence, its last block of rows.
+int64_t longest_task(const BatchSequence& part, const AttentionShape& shape) {
+  const int32_t rows = std::min(part.num_rows, rows_per_task(shape));
+  return rows * keys_seen(part.first_position + part.num_rows - 1, shape);
+}
+
+/// The same of all its rows and kv heads, and somewhat more.
+int64_t all_tasks(const BatchSequence& part, const AttentionShape& shape) {
+  return shape.num_kv_heads * part.num_rows *
+         keys_seen(part.first_position + part.num_rows - 1, shape);
+}
+
+/// Calls add(row_begin, row_end) for blocks of rows. The last rows see the most keys: they come
+/// first, so that no long task is left for the end.
+template <class Add>
+void for_each_block(const BatchSequence& part, const AttentionShape& shape, Add add) {
   const int32_t step = rows_per_task(shape);
-  // The last rows see the most keys: they come first, so that no long task is left for the end.
-  for (int32_t end = num_rows; end > 0; end -= std::min(end, step)) {
-    for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
-      plan.tasks.push_back({.sequence = sequence,
-                            .kv_head = head,
-                            .row_begin = std::max(0, end - step),
-                            .row_end = end});
-    }
+  for (int32_t end = part.num_rows; end > 0; end -= std::min(end, step)) {
+    add(std::max(0, end - step), end);
   }
+}
+
+void add_whole(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
+               const AttentionShape& shape) {
+  for_each_block(part, shape, [&](int32_t begin, int32_t end) {
+    for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
+      plan.tasks.push_back(
+          {.sequence = sequence, .kv_head = head, .row_begin = begin, .row_end = end});
+    }
+  });
+}
+
+/// The splits of which rows [row_begin, row_end) of a sequence see anything: [0, sinks) and
+/// [first, last].
+struct SplitsSeen {
+  int32_t sinks;
+  int32_t first;
+  int32_t last;
+
+  int32_t count() const { return sinks + last - first + 1; }
+  int32_t at(int32_t i) const { return i < sinks ? i : first + i - sinks; }
+};
+
+SplitsSeen splits_seen(const BatchSequence& part, int32_t row_begin, int32_t row_end,
+                       const AttentionShape& shape) {
+  const int32_t position = part.first_position + row_begin;
+  const int32_t oldest =
+      shape.window_tokens > 0 ? std::max(0, position - shape.window_tokens + 1) : 0;
+  const int32_t sinks =
+      (std::min(shape.sink_tokens, oldest) + kernels::kSplitTokens - 1) / kernels::kSplitTokens;
+  return {.sinks = sinks,
+          .first = std::max(sinks, oldest / kernels::kSplitTokens),
+          .last = (part.first_position + row_end - 1) / kernels::kSplitTokens};
 }
 
 void add_split(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
                const AttentionShape& shape) {
-  for (int32_t row = 0; row < part.num_rows; ++row) {
-    const int32_t position = part.first_position + row;
-    const int32_t oldest =
-        shape.window_tokens > 0 ? std::max(0, position - shape.window_tokens + 1) : 0;
-    const int32_t last = position / kernels::kSplitTokens;
-    // The splits of the sinks, then those of the window.
-    const int32_t sinks =
-        (std::min(shape.sink_tokens, oldest) + kernels::kSplitTokens - 1) / kernels::kSplitTokens;
-    const int32_t first = std::max(sinks, oldest / kernels::kSplitTokens);
+  for_each_block(part, shape, [&](int32_t begin, int32_t end) {
+    const SplitsSeen splits = splits_seen(part, begin, end, shape);
+    const int32_t rows = end - begin;
     for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
-      const int32_t count = sinks + last - first + 1;
-      plan.merges.push_back({sequence, head, row, count, plan.num_partials});
-      for (int32_t i = 0; i < count; ++i) {
-        const int32_t split = i < sinks ? i : first + i - sinks;
+      for (int32_t row = 0; row < rows; ++row) {
+        plan.merges.push_back({.sequence = sequence,
+                               .kv_head = head,
+                               .row = begin + row,
+                               .num_splits = splits.count(),
+                               .partial = plan.num_partials + row,
+                               .split_stride = rows});
+      }
+      for (int32_t i = 0; i < splits.count(); ++i) {
         plan.tasks.push_back({.sequence = sequence,
                               .kv_head = head,
-                              .row_begin = row,
-                              .row_end = row + 1,
-                              .split = split,
-                              .partial = plan.num_partials++});
+                              .row_begin = begin,
+                              .row_end = end,
+                              .split = splits.at(i),
+                              .partial = plan.num_partials});
+        plan.num_partials += rows;
       }
     }
-  }
+  });
 }
 
 }  // namespace
 
 AttentionPlan plan_attention(std::span<const BatchSequence> sequences,
                              const AttentionShape& shape) {
-  int64_t whole_tasks = 0;
-  for (const BatchSequence& s : sequences) {
-    const int32_t step = rows_per_task(shape);
-    whole_tasks += int64_t{(s.num_rows + step - 1) / step} * shape.num_kv_heads;
-  }
-  const bool enough = shape.num_threads == 1 || whole_tasks >= kTasksPerThread * shape.num_threads;
+  int64_t total = 0;
+  for (const BatchSequence& part : sequences) total += all_tasks(part, shape);
+  // A task that takes longer than this might leave the other threads waiting for its end.
+  const int64_t too_long = total / (int64_t{kTasksPerThread} * shape.num_threads);
   AttentionPlan plan;
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const BatchSequence& s = sequences[i];
-    const bool one_split = s.first_position + s.num_rows <= kernels::kSplitTokens;
-    // Splitting walks the pages once for every row: only worth it for a row or two.
-    if (enough || one_split || s.num_rows > 2) {
-      add_whole(plan, static_cast<int32_t>(i), s.num_rows, shape);
+    const BatchSequence& part = sequences[i];
+    const bool one_split = part.first_position + part.num_rows <= kernels::kSplitTokens;
+    if (shape.num_threads == 1 || one_split || longest_task(part, shape) <= too_long) {
+      add_whole(plan, static_cast<int32_t>(i), part, shape);
     } else {
-      add_split(plan, static_cast<int32_t>(i), s, shape);
+      add_split(plan, static_cast<int32_t>(i), part, shape);
     }
   }
   return plan;

@@ -1,8 +1,8 @@
 // attention_plan.h: how the attention of one layer is divided among threads.
 //
-// Either whole rows (all splits of a kv head, a block of rows) or, when a few long rows would leave
-// threads idle, single splits that are merged afterwards. The kernels give the same bits both ways,
-// so the choice may depend on the number of threads. Pure functions.
+// Either whole rows (all splits of a kv head, a block of rows) or, when long rows are so few that
+// threads would idle, single splits of the block that are merged afterwards. The kernels give the
+// same bits both ways, so the choice may depend on the number of threads. Pure functions.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,16 +19,18 @@ struct AttentionTask {
   int32_t row_begin = 0;  // within the sequence's rows
   int32_t row_end = 0;
   int32_t split = -1;   // -1: all of them, written to the output
-  int64_t partial = 0;  // index of the partial result, in units of one kv head's group
+  int64_t partial = 0;  // index of its first row's partial result, in units of one kv head's group
 };
 
-/// Partial results to merge: `num_splits` of one row and kv head, from index `partial` on.
+/// Partial results to merge: `num_splits` of one row and kv head, the first at index `partial`, the
+/// others `split_stride` indices apart.
 struct AttentionMerge {
   int32_t sequence = 0;
   int32_t kv_head = 0;
   int32_t row = 0;
   int32_t num_splits = 0;
   int64_t partial = 0;
+  int64_t split_stride = 1;
 };
 
 struct AttentionPlan {

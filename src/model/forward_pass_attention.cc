@@ -2,6 +2,12 @@
 #include "model/forward_pass.h"
 
 namespace quire::model {
+namespace {
+
+// So few merges take less time than calling the other threads.
+constexpr int32_t kMergesAlone = 8;
+
+}  // namespace
 
 void ForwardPass::attention_block(int32_t layer) {
   const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
@@ -136,13 +142,22 @@ void ForwardPass::attend(int32_t layer) {
     if (task.split < 0) {
       kernels_.attention(a, task.kv_head, task.row_begin, task.row_end);
     } else {
-      kernels_.attention_split(a, task.kv_head, task.row_begin, task.split,
+      kernels_.attention_split(a, task.kv_head, task.row_begin, task.row_end, task.split,
                                partials + task.partial * group_floats);
     }
   });
-  for (const AttentionMerge& merge : plan.merges) {
+  const auto merge_one = [&](int32_t i) {
+    const kernels::ScopedFloatEnvironment environment;
+    const AttentionMerge& merge = plan.merges[static_cast<size_t>(i)];
     kernels_.attention_merge(args[static_cast<size_t>(merge.sequence)], merge.kv_head, merge.row,
-                             merge.num_splits, partials + merge.partial * group_floats);
+                             merge.num_splits, partials + merge.partial * group_floats,
+                             merge.split_stride * group_floats);
+  };
+  const auto merges = static_cast<int32_t>(plan.merges.size());
+  if (merges > kMergesAlone) {
+    threads_.parallel(merges, merge_one);
+  } else {
+    for (int32_t i = 0; i < merges; ++i) merge_one(i);
   }
 }
 

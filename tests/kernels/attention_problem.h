@@ -58,9 +58,10 @@ struct AttentionProblem {
     for (int32_t h = 0; h < sequence.view().shape.num_kv_heads; ++h) {
       std::vector<float> partials(static_cast<size_t>(num_splits * partial_floats), 7.0f);
       for (int32_t s = num_splits - 1; s >= 0; --s) {
-        set.attention_split(attention, h, 0, first_split + s, partials.data() + s * partial_floats);
+        set.attention_split(attention, h, 0, 1, first_split + s,
+                            partials.data() + s * partial_floats);
       }
-      set.attention_merge(attention, h, 0, num_splits, partials.data());
+      set.attention_merge(attention, h, 0, num_splits, partials.data(), partial_floats);
     }
     return out;
   }

@@ -282,7 +282,7 @@ TEST(AttentionSplit, CoversItsOwn256PositionsOnly) {
     std::vector<float> out(8);
     for (int32_t split = 0; split < 4; ++split) {
       std::vector<float> partial(static_cast<size_t>(attention_partial_floats(8)));
-      set->attention_split(problem.args(599, out), 0, 0, split, partial.data());
+      set->attention_split(problem.args(599, out), 0, 0, 1, split, partial.data());
       double largest = -std::numeric_limits<float>::max();  // what a split without tokens says
       for (int32_t j = split * 256; j < std::min(600, split * 256 + 256); ++j) {
         double score = 0;

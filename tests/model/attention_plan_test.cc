@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "kernels/kernel_set.h"
 
@@ -48,25 +51,57 @@ TEST(AttentionPlan, SplitsALongRowWhenThreadsWouldIdle) {
   EXPECT_EQ(plan.num_partials, 3 * plan.merges[0].num_splits);
 }
 
+TEST(AttentionPlan, SplitsABlockOfFewLongRowsToo) {
+  // Beside seven short answers, four rows deep in a prompt are most of the work.
+  std::vector<BatchSequence> parts(8, {{}, 100, 1});
+  parts[3] = {{}, 6000, 4};
+  const AttentionPlan plan =
+      plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
+  EXPECT_EQ(plan.merges.size(), 3u * 4);
+  for (const AttentionMerge& m : plan.merges) EXPECT_EQ(m.sequence, 3);
+}
+
+TEST(AttentionPlan, LeavesTheLongRowsOfAWholeChunkTogether) {
+  const std::vector<BatchSequence> parts = {{{}, 6000, 512}};
+  const AttentionPlan plan =
+      plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
+  EXPECT_TRUE(plan.merges.empty());
+  EXPECT_EQ(plan.tasks.size(), 3u * 512 / 16);
+}
+
 TEST(AttentionPlan, GivesEveryPartialAPlaceOfItsOwnInMergeOrder) {
-  const std::vector<BatchSequence> parts = {{{}, 3000, 2}, {{}, 900, 1}};
-  const AttentionPlan plan = plan_attention(
-      parts, {.num_heads = 4, .num_kv_heads = 1, .window_tokens = 600, .num_threads = 4});
-  std::map<int64_t, const AttentionTask*> by_partial;
+  const std::vector<BatchSequence> parts = {{{}, 3000, 2}, {{}, 900, 1}, {{}, 760, 19}};
+  const AttentionShape shape{.num_heads = 4,
+                             .num_kv_heads = 1,
+                             .window_tokens = 600,
+                             .sink_tokens = 300,
+                             .num_threads = 16};
+  const AttentionPlan plan = plan_attention(parts, shape);
+  std::map<int64_t, std::pair<const AttentionTask*, int32_t>> by_partial;  // and its row
   for (const AttentionTask& t : plan.tasks) {
     ASSERT_GE(t.split, 0);
-    ASSERT_TRUE(by_partial.emplace(t.partial, &t).second);
-  }
-  for (const AttentionMerge& m : plan.merges) {
-    const int32_t position = parts[static_cast<size_t>(m.sequence)].first_position + m.row;
-    const int32_t first = std::max(0, position - 599) / kernels::kSplitTokens;
-    for (int32_t i = 0; i < m.num_splits; ++i) {
-      const AttentionTask& t = *by_partial.at(m.partial + i);
-      EXPECT_EQ(t.split, first + i);
-      EXPECT_EQ(t.row_begin, m.row);
-      EXPECT_EQ(t.sequence, m.sequence);
+    for (int32_t row = t.row_begin; row < t.row_end; ++row) {
+      const auto place = t.partial + row - t.row_begin;
+      ASSERT_LT(place, plan.num_partials);
+      ASSERT_TRUE(by_partial.emplace(place, std::pair{&t, row}).second);
     }
-    EXPECT_EQ(first + m.num_splits - 1, position / kernels::kSplitTokens);
+  }
+  EXPECT_EQ(static_cast<int64_t>(by_partial.size()), plan.num_partials);
+  EXPECT_EQ(plan.merges.size(), 2u + 1 + 19);
+  for (const AttentionMerge& m : plan.merges) {
+    std::vector<int32_t> splits;
+    for (int32_t i = 0; i < m.num_splits; ++i) {
+      const auto& [task, row] = by_partial.at(m.partial + i * m.split_stride);
+      EXPECT_EQ(row, m.row);
+      EXPECT_EQ(task->sequence, m.sequence);
+      splits.push_back(task->split);
+    }
+    EXPECT_TRUE(std::is_sorted(splits.begin(), splits.end()));
+    const int32_t position = parts[static_cast<size_t>(m.sequence)].first_position + m.row;
+    for (int32_t key = 0; key <= position; ++key) {
+      if (position - key >= shape.window_tokens && key >= shape.sink_tokens) continue;
+      EXPECT_EQ(std::count(splits.begin(), splits.end(), key / kernels::kSplitTokens), 1) << key;
+    }
   }
 }
 

@@ -127,33 +127,35 @@ static void store_partial(const QueryBatch& batch, int i, int32_t head_dim, floa
               sizeof(float) * static_cast<size_t>(head_dim));
 }
 
-static void attention_split(const AttentionArgs& args, int32_t kv_head, int64_t row, int32_t split,
-                            float* partial) {
+static void attention_split(const AttentionArgs& args, int32_t kv_head, int64_t row_begin,
+                            int64_t row_end, int32_t split, float* partial) {
   QueryBatch batch;
-  PageCursor at = first_page(args, kv_head);
+  PageCursor first_of_split = first_page(args, kv_head);
+  seek_split(first_of_split, split);
   const int32_t head_dim = args.kv->shape.head_dim;
   const int64_t group = args.num_heads / args.kv->shape.num_kv_heads;
+  const int64_t queries = (row_end - row_begin) * group;
   const int64_t capacity = batch_capacity(args.kv->shape.padded_dim());
-  for (int64_t first = 0; first < group; first += capacity) {
-    const int64_t count = group - first < capacity ? group - first : capacity;
-    load_queries(at, row, first, count, batch);
-    seek_split(at, split);
+  for (int64_t first = 0; first < queries; first += capacity) {
+    const int64_t count = queries - first < capacity ? queries - first : capacity;
+    PageCursor at = first_of_split;
+    load_queries(at, row_begin, first, count, batch);
     attend_split(at, split, batch);
-    for (int i = 0; i < batch.count; ++i) {
+    for (int i = 0; i < count; ++i) {
       store_partial(batch, i, head_dim, partial + (first + i) * attention_partial_floats(head_dim));
     }
   }
 }
 
 /// Merges the splits of `count` query heads of a group. // out: [count, head_dim]
-static void merge_heads(const float* partials, int64_t partial_stride, int32_t num_splits,
-                        int count, int32_t head_dim, float* out) {
+static void merge_heads(const float* partials, int64_t split_stride, int32_t num_splits, int count,
+                        int32_t head_dim, float* out) {
   Softmaxes split;
   Softmaxes total;
   MergeFactors factors;
   start_softmaxes(total, count);
   for (int i = 0; i < count; ++i) clear_output(out + int64_t{i} * head_dim, head_dim);
-  for (int32_t s = 0; s < num_splits; ++s, partials += partial_stride) {
+  for (int32_t s = 0; s < num_splits; ++s, partials += split_stride) {
     const auto partial = [&](int i) { return partials + i * attention_partial_floats(head_dim); };
     for (int i = 0; i < count; ++i) {
       split.max[i] = partial(i)[0];
@@ -170,14 +172,14 @@ static void merge_heads(const float* partials, int64_t partial_stride, int32_t n
 }
 
 static void attention_merge(const AttentionArgs& args, int32_t kv_head, int64_t row,
-                            int32_t num_splits, const float* partials) {
+                            int32_t num_splits, const float* partials, int64_t split_stride) {
   const int32_t head_dim = args.kv->shape.head_dim;
   const int64_t group = args.num_heads / args.kv->shape.num_kv_heads;
   const int64_t partial_floats = attention_partial_floats(head_dim);
   float* out = args.out + row * args.out_stride + kv_head * group * head_dim;
   for (int64_t first = 0; first < group; first += kBatchQueries) {
     const int64_t count = group - first < kBatchQueries ? group - first : kBatchQueries;
-    merge_heads(partials + first * partial_floats, group * partial_floats, num_splits,
+    merge_heads(partials + first * partial_floats, split_stride, num_splits,
                 static_cast<int>(count), head_dim, out + first * head_dim);
   }
 }

@@ -93,7 +93,7 @@ static void weigh_scores(float* scores, int begin, int end, Softmaxes& state) {
     const F32x16 largest = broadcast(state.max[i]);
     F32x16 p[4];
     for (int v = 0; v < 4; ++v) {
-      p[v] = exp(load(s + 16 * v) - largest);
+      p[v] = exp_of_nonpositive(load(s + 16 * v) - largest);
       store(s + 16 * v, p[v]);
     }
     state.denominator[i] += sum((p[0] + p[1]) + (p[2] + p[3]));

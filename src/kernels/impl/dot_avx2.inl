@@ -12,6 +12,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 8;
+constexpr int kWideTokens = 0;  // such a tile does not fit the registers
 constexpr int kTileTokens = 4;
 constexpr int kTileTokensK = 6;
 constexpr int kTileStrips = 1;

@@ -9,6 +9,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 16;
+constexpr int kWideTokens = 12;  // of a tile of one strip, for types with blocks of 32
 constexpr int kTileTokens = 6;
 constexpr int kTileTokensK = 6;
 constexpr int kTileStrips = 2;

@@ -10,6 +10,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 16;
+constexpr int kWideTokens = 0;   // no other tile
 constexpr int kTileTokens = 2;   // a tile with int8 activations: tokens ...
 constexpr int kTileTokensK = 2;  // ... with K-quants ...
 constexpr int kTileStrips = 1;   // ... and strips,

@@ -53,7 +53,7 @@ struct Tile {
         w[r] = load_pair<kBlock.code_bits>(rows + codes, rows + high, pair);
         if constexpr (kBlock.table) w[r] = look_up(w[r]);
       }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int t = 0; t < T; ++t) {
         const Quad even = load_quad(q[t] + column + 8 * pair);
         const Quad odd = load_quad(q[t] + column + 8 * pair + 4);
@@ -73,7 +73,7 @@ struct Tile {
   QUIRE_ALWAYS_INLINE void finish(const MatmulArgs& args, const StripSet& strips,
                                   int64_t first_token) const {
     alignas(64) float sums[T][R][kStripRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) store(sums[t][r], acc[r][t]);
@@ -107,7 +107,7 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
     const int64_t offset = b * kBlock.bytes;
     if (read_ahead) tile.template prefetch_from<kBlock.bytes>(offset);
     GroupSum<kBits> sum[R][T];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int t = 0; t < T; ++t) {
       for (int r = 0; r < R; ++r) sum[r][t].start(x[t * num_blocks]);
     }
@@ -119,7 +119,7 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
     for (int r = 0; r < R; ++r) {
       const Strip d = tile.halves_at(r, offset + kBlock.d);
       const Strip m = block_minimum<kType>(tile, r, offset, d);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int t = 0; t < T; ++t) {
         const ActivationBlock& block = x[t * num_blocks];
         Strip& acc = tile.acc[r][t];
@@ -137,11 +137,11 @@ template <ElementType kType, int T>
 QUIRE_ALWAYS_INLINE void sum_minimums(const std::byte* bytes, const int16_t* sums16,
                                       int64_t token_stride, StripInt (&imin)[T]) {
   for (int t = 0; t < T; ++t) imin[t] = zero_ints();
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int i = 0; i < 8; ++i) {
     const ScalePair pair = panel_block(kType).sub_columns == 16 ? signed_scale_pair(bytes + 32 * i)
                                                                 : same_scale_twice(bytes + 16 * i);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int t = 0; t < T; ++t) {
       add_pair_products(imin[t], pair, sums16 + t * token_stride + 2 * i);
     }
@@ -197,7 +197,7 @@ QUIRE_TILE void tile_256(const MatmulArgs& args, const StripSet& strips, int64_t
       StripInt imin[T];
       sum_minimums<kType>(tile.bytes_at(r, offset + (kZero != 0 ? kBlock.scales : kBlock.mins)),
                           sums16, num_blocks * 16, imin);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int t = 0; t < T; ++t) {
         const Strip da = broadcast_strip(scales[t * num_blocks]);
         const StripInt isum = sum[r][t].total();
@@ -268,8 +268,18 @@ static void int8_matmul(const MatmulArgs& args, int64_t panel_begin, int64_t pan
   for (int64_t begin = 0; begin < num_tokens; begin += kBlockTokens) {
     const int64_t end = begin + kBlockTokens < num_tokens ? begin + kBlockTokens : num_tokens;
     constexpr int kTokens = is_k_quant(kType) ? kTileTokensK : kTileTokens;
-    int8_token_block<kType, kTilePanels, kTileStrips, kTokens>(args, panel_begin, panel_end, begin,
-                                                               end);
+    constexpr int kWide = is_k_quant(kType) ? 0 : kWideTokens;
+    int64_t rest = begin;
+    if constexpr (kWide > 0) {
+      rest += (end - begin) / kWide * kWide;
+      if (rest > begin) {
+        int8_token_block<kType, kTilePanels, 1, kWide>(args, panel_begin, panel_end, begin, rest);
+      }
+    }
+    if (rest < end) {
+      int8_token_block<kType, kTilePanels, kTileStrips, kTokens>(args, panel_begin, panel_end, rest,
+                                                                 end);
+    }
   }
 }
 

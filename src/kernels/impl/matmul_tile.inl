@@ -9,7 +9,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripsAPanel = kPanelRows / kStripRows;
-constexpr int64_t kBlockTokens = 64;      // tokens that pass over a panel while it stays near
+constexpr int64_t kBlockTokens = 96;      // tokens that pass over a panel while it stays near
 constexpr int64_t kPrefetchBytes = 2048;  // how far ahead weights are read from memory
 constexpr int kMaxStrips = 4;
 

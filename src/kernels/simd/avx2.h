@@ -118,6 +118,11 @@ QUIRE_ALWAYS_INLINE Mask16 lanes_between(int begin, int end) {
 QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   return {_mm256_blendv_ps(b.lo, a.lo, m.lo), _mm256_blendv_ps(b.hi, a.hi, m.hi)};
 }
+/// Zero in lanes of `m`, a * 2^n in the others; there n is integer-valued in [-126, 127] or a NaN.
+QUIRE_ALWAYS_INLINE F32x16 times_exp2_unless(Mask16 m, F32x16 a, F32x16 n) {
+  const F32x16 product = a * exp2_int(to_int(n));
+  return {_mm256_andnot_ps(m.lo, product.lo), _mm256_andnot_ps(m.hi, product.hi)};
+}
 
 QUIRE_ALWAYS_INLINE float square_root(float x) {
   return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));

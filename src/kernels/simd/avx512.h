@@ -100,6 +100,10 @@ QUIRE_ALWAYS_INLINE Mask16 lanes_between(int begin, int end) {
 QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   return {_mm512_mask_blend_ps(m.v, b.v, a.v)};
 }
+/// Zero in lanes of `m`, a * 2^n in the others; there n is integer-valued in [-126, 127] or a NaN.
+QUIRE_ALWAYS_INLINE F32x16 times_exp2_unless(Mask16 m, F32x16 a, F32x16 n) {
+  return {_mm512_maskz_scalef_ps(_knot_mask16(m.v), a.v, n.v)};
+}
 
 QUIRE_ALWAYS_INLINE float square_root(float x) {
   return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));

@@ -124,6 +124,16 @@ QUIRE_ALWAYS_INLINE F32x16 select(Mask16 m, F32x16 a, F32x16 b) {
   QUIRE_LANES a.lane[i] = (m.bits >> i & 1) != 0 ? a.lane[i] : b.lane[i];
   return a;
 }
+/// Zero in lanes of `m`, a * 2^n in the others; there n is integer-valued in [-126, 127] or a NaN.
+QUIRE_ALWAYS_INLINE F32x16 times_exp2_unless(Mask16 m, F32x16 a, F32x16 n) {
+  const F32x16 in_range = select(less(n, broadcast(-126.0f)), zero(), n);
+  QUIRE_LANES {
+    const bool is_number = in_range.lane[i] == in_range.lane[i];
+    const int32_t exponent = is_number ? static_cast<int32_t>(in_range.lane[i]) : 0;
+    a.lane[i] *= std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
+  }
+  return select(m, zero(), a);
+}
 
 QUIRE_ALWAYS_INLINE float square_root(float x) {
   return std::sqrt(x);
