@@ -4,9 +4,9 @@
 //   quire_attention_bench [scalar|avx2|avx512] [rounds]
 //
 // decode: one token at the depth, split by split as the model divides it among threads, then
-// merged. prefill: a chunk of 512 rows at the depth, in blocks of 16 rows. Median and fastest of
-// the rounds, which go through all settings in turn; a plain read of the same K and V is the floor
-// for decode.
+// merged; few: so many rows in the same way, as of a prompt that is read beside answers. prefill: a
+// chunk of 512 rows at the depth, in blocks of 16 rows. Median and fastest of the rounds, which go
+// through all settings in turn; a plain read of the same K and V is the floor for decode.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -86,22 +86,26 @@ class Job {
     q_.resize(static_cast<size_t>(rows * kWidth));
     for (float& number : q_) number = normal(random);
     out_.resize(q_.size());
-    num_splits_ = depth / kSplitTokens + 1;
+    num_splits_ = (depth + rows - 1) / kSplitTokens + 1;
     partials_.resize(static_cast<size_t>(kShape.num_kv_heads * num_splits_ * partial_floats()));
   }
 
-  void decode(ThreadPool& pool) {
+  void by_splits(ThreadPool& pool) {
+    const int64_t row_floats = kGroup * attention_partial_floats(kShape.head_dim);
     for (int32_t layer = 0; layer < kShape.num_layers; ++layer) {
       const AttentionArgs args = args_of(layer);
       pool.parallel(kShape.num_kv_heads * num_splits_, [&](int32_t task) {
-        set_.attention_split(args, task / num_splits_, 0, 1, task % num_splits_,
+        set_.attention_split(args, task / num_splits_, 0, rows_, task % num_splits_,
                              partials_.data() + task * partial_floats());
       });
-      for (int32_t head = 0; head < kShape.num_kv_heads; ++head) {
-        set_.attention_merge(args, head, 0, num_splits_,
-                             partials_.data() + head * num_splits_ * partial_floats(),
-                             partial_floats());
-      }
+      pool.parallel(kShape.num_kv_heads * rows_, [&](int32_t task) {
+        const int32_t head = task / rows_;
+        const int32_t row = task % rows_;
+        set_.attention_merge(
+            args, head, row, num_splits_,
+            partials_.data() + head * num_splits_ * partial_floats() + row * row_floats,
+            partial_floats());
+      });
     }
   }
 
@@ -128,8 +132,9 @@ class Job {
   }
 
  private:
-  static constexpr int64_t partial_floats() {
-    return kGroup * attention_partial_floats(kShape.head_dim);
+  /// Of one task: all rows of a split.
+  int64_t partial_floats() const {
+    return rows_ * kGroup * attention_partial_floats(kShape.head_dim);
   }
   AttentionArgs args_of(int32_t layer) {
     return {.kv = sequence_.view(),
@@ -166,7 +171,10 @@ std::vector<Setting> all_settings() {
   for (const int32_t threads : {1, 2}) {
     for (const int32_t depth : {256, 2047, 8191}) {
       settings.push_back({&Job::read, "read", depth, 1, threads, {}});
-      settings.push_back({&Job::decode, "decode", depth, 1, threads, {}});
+      settings.push_back({&Job::by_splits, "decode", depth, 1, threads, {}});
+    }
+    for (const int32_t rows : {1, 2, 4, 8}) {
+      settings.push_back({&Job::by_splits, "few", 6000, rows, threads, {}});
     }
     for (const int32_t depth : {0, 2048}) {
       settings.push_back({&Job::prefill, "prefill", depth, 512, threads, {}});
