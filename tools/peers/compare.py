@@ -1,154 +1,189 @@
 #!/usr/bin/env python3
 """Quire's speed beside that of llama.cpp and OpenVINO GenAI, on the same file, threads and machine.
 
-    ./dev bench [--pairs N] [--cases REGEX] [--threads N] [--model FILE.gguf] [--out FILE]
+    ./dev bench [--set table,types,gemma,busy,start|all] [--pairs N] [--cases REGEX] [--threads N]
+                [--isa avx2] [--model FILE.gguf] [--gemma FILE.gguf] [--out FILE]
+
+table   prefill, decode, depths, batches and codecs on SmolLM2-135M (the default)
+types   prefill and decode on the same model in six other weight types, written once to a scratch folder
+gemma   prefill and decode on Gemma-3-270M
+busy    decode while one other process is busy, as a share of the same engine's speed without it
+start   from nothing to the first token, the file in the page cache
 
 Each case is run in pairs, ABAB: Quire, then every peer, as often as --pairs says. A pair's ratio is Quire's
 speed over that of the best peer in the same pair; the median of the ratios is what counts. Pairs during
-which the hypervisor took over 10 % of the processors' time away are dropped. Prints a Markdown table as it
-goes and writes all figures as JSON to FILE (default: peers.json in a scratch folder, which is named).
+which the hypervisor took over 10 % of the processors' time away are dropped. A peer that stayed under 0.7 of
+the best one in the first two pairs of a case is not measured in its further ones: only the best counts.
+Prints Markdown as it goes and writes all figures as JSON to FILE (default: peers.json in a scratch folder,
+which is named) after every case, so that an interrupted run keeps what it has.
 """
 
 import argparse
-import dataclasses
 import importlib
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-MOST_STOLEN = 0.10
+import cases
+import pairs
+import typed_files
+from quire_peer import NAME, PROMPT, Quire
+
+UNITS = {"prefill": "tok/s", "decode": "tok/s", "busy": "of its quiet speed", "start": "ms"}
 
 
-@dataclasses.dataclass
-class Case:
-    kind: str  # "prefill" or "decode"
-    tokens: int
-    depth: int = 0
-    batch: int = 1
-    kv: str = "f16"
-
-    @property
-    def name(self) -> str:
-        what = ("pp" if self.kind == "prefill" else "tg") + str(self.tokens)
-        at = f" at {self.depth}" if self.depth else ""
-        many = f" x {self.batch}" if self.batch > 1 else ""
-        return what + at + many + ("" if self.kv == "f16" else f", {self.kv} cache")
+def beside_a_busy_process(work) -> float:
+    """What `work` gives while one other process computes."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        return work()
+    finally:
+        busy.kill()
+        busy.wait()
 
 
-CASES = [
-    Case("prefill", 512),
-    Case("prefill", 2048),
-    Case("prefill", 7000),
-    Case("prefill", 512, depth=2048),
-    Case("prefill", 512, depth=2048, kv="q8"),
-    Case("decode", 64),
-    Case("decode", 48, depth=2048),
-    Case("decode", 32, depth=8000),
-    Case("decode", 32, depth=8000, kv="q8"),
-    Case("decode", 32, batch=4),
-    Case("decode", 32, batch=8),
-    Case("decode", 32, batch=16),
-]
+class Runner:
+    """Quire and its peers on one model file."""
+
+    def __init__(self, quire: Quire, model: str, threads: int):
+        self._quire = quire
+        self._model = model
+        self._peers = []
+        for module in ("llama_cpp_peer", "openvino_peer"):
+            try:
+                library = importlib.import_module(module)
+                self._peers.append((library.NAME, library.Peer(model, threads)))
+            except (ImportError, RuntimeError) as error:
+                print(f"{module}: left out: {str(error).strip().splitlines()[0]}", file=sys.stderr)
+
+    def close(self) -> None:
+        for _, peer in self._peers:
+            peer.close()
+
+    def contestants(self, case: cases.Case) -> dict:
+        """Name -> a function that measures the case once."""
+        runs = {NAME: lambda: self._ours(case)}
+        for name, peer in self._peers:
+            for variant in peer.variants(case):
+                runs[f"{name} {variant}"] = lambda peer=peer, variant=variant: theirs(peer, case, variant)
+        return runs
+
+    def _ours(self, case: cases.Case) -> float:
+        if case.kind == "start":
+            return self._quire.start_ms(self._model)
+        return speed_or_share(case, lambda kind: self._quire.speed(self._model, kind))
 
 
-class Quire:
-    NAME = "Quire"
-
-    def __init__(self, binary: str, model: str, threads: int):
-        self._command = [binary, "bench", model, "--threads", str(threads), "-r", "1", "--json", "-q"]
-
-    def measure(self, case: Case) -> float:
-        which = (["--prefill", str(case.tokens), "--decode", "0"] if case.kind == "prefill"
-                 else ["--prefill", "0", "--decode", str(case.tokens), "--batch", str(case.batch)])
-        command = [*self._command, *which, "--depth", str(case.depth), "--kv", case.kv]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        return json.loads(done.stdout)["results"][0]["tok_s_median"]
+def theirs(peer, case: cases.Case, variant: str) -> float:
+    if case.kind == "start":
+        return peer.start_ms(variant, PROMPT)
+    return speed_or_share(case, lambda kind: peer.speed(kind, variant))
 
 
-def processor_ticks() -> tuple:
-    fields = [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(fields), fields[7]
+def speed_or_share(case: cases.Case, speed) -> float:
+    if case.kind != "busy":
+        return speed(case)
+    decode = cases.Case("decode", case.tokens)
+    quiet = speed(decode)
+    return beside_a_busy_process(lambda: speed(decode)) / quiet
 
 
-def load_peers(model: str, threads: int) -> list:
-    peers = []
-    for module in ("llama_cpp_peer", "openvino_peer"):
-        try:
-            library = importlib.import_module(module)
-            peers.append((library.NAME, library.Peer(model, threads)))
-        except (ImportError, RuntimeError) as error:
-            print(f"{module}: left out: {error}", file=sys.stderr)
-    if not peers:
-        sys.exit("no peer can be run here")
-    return peers
-
-
-def run_pair(quire: Quire, peers: list, case: Case) -> dict:
-    before = processor_ticks()
-    speeds = {Quire.NAME: quire.measure(case)}
-    for name, peer in peers:
-        for variant in peer.variants(case):
-            speeds[f"{name} {variant}"] = peer.measure(case, variant)
-    after = processor_ticks()
-    stolen = (after[1] - before[1]) / max(1, after[0] - before[0])
-    return {"speeds": speeds, "stolen": round(stolen, 4)}
-
-
-def summarize(case: Case, pairs: list) -> dict:
-    kept = [p for p in pairs if p["stolen"] <= MOST_STOLEN]
-    result = {"case": case.name, "pairs": len(kept), "dropped": len(pairs) - len(kept), "raw": pairs}
-    if not kept:
-        return result
-    names = kept[0]["speeds"].keys()
-    result["medians"] = {n: round(statistics.median(p["speeds"][n] for p in kept), 1) for n in names}
-    ratios = [p["speeds"][Quire.NAME] / max(v for n, v in p["speeds"].items() if n != Quire.NAME) for p in kept]
-    result["ratio"] = round(statistics.median(ratios), 2)
-    result["ratio_range"] = [round(min(ratios), 2), round(max(ratios), 2)]
-    return result
+def groups(args) -> list:
+    """(set, model file, cases), one after the other; files of other types are made when their turn comes."""
+    wanted = cases.SETS if args.set == "all" else args.set.split(",")
+    unknown = [name for name in wanted if name not in cases.SETS]
+    if unknown:
+        sys.exit(f"--set knows {', '.join(cases.SETS)} and all, not {', '.join(unknown)}")
+    plan = []
+    if "table" in wanted:
+        plan.append(("table", lambda: args.model, cases.TABLE))
+    if "types" in wanted:
+        for label in cases.TYPES:
+            make = lambda label=label: typed_files.typed_file(args.quire, args.model, label)
+            plan.append(("types", make, cases.of_type(label)))
+    if "gemma" in wanted:
+        plan.append(("gemma", lambda: args.gemma, cases.GEMMA))
+    if "busy" in wanted:
+        plan.append(("busy", lambda: args.model, cases.BUSY))
+    if "start" in wanted:
+        plan.append(("start", lambda: args.model, cases.START))
+    chosen = [(name, file, [c for c in all if re.search(args.cases, c.name)]) for name, file, all in plan]
+    return [(name, file, some) for name, file, some in chosen if some]
 
 
 def table_row(result: dict) -> str:
-    if "medians" not in result:
+    if "engines" not in result:
         return f"| {result['case']} | every pair was disturbed | | |"
-    medians = dict(result["medians"])
-    ours = medians.pop(Quire.NAME)
-    others = ", ".join(f"{name} {speed}" for name, speed in medians.items())
-    low, high = result["ratio_range"]
+    engines = dict(result["engines"])
+    ours = described(engines.pop(NAME))
+    others = "; ".join(f"{name} {described(figures)}" for name, figures in engines.items())
+    low, high = result["ratio_p10"], result["ratio_p90"]
     return f"| {result['case']} | {ours} | {others} | **{result['ratio']}** ({low}–{high}) |"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quire", default="build/quire")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--cases", default="", help="only those whose name the expression finds")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parent))
+def described(figures: dict) -> str:
+    shown = f"{figures['median']:g} ({figures['p10']:g}–{figures['p90']:g})"
+    return shown + (", left out after two pairs" if figures["left_out"] else "")
 
-    quire = Quire(args.quire, args.model, args.threads)
-    peers = load_peers(args.model, args.threads)
-    out = args.out or Path(tempfile.mkdtemp(prefix="quire-bench-")) / "peers.json"
-    print(f"{Path(args.model).name}, {args.threads} threads, tokens a second, medians\n")
-    print("| case | Quire | peers | Quire / best peer, median of pairs |\n|---|--:|---|---|", flush=True)
-    results = []
-    for case in CASES:
-        if not re.search(args.cases, case.name):
-            continue
-        if not any(peer.variants(case) for _, peer in peers):
+
+def run_group(args, quire: Quire, name: str, model: str, some: list, results: list, out: Path) -> None:
+    runner = Runner(quire, model, args.threads)
+    for case in some:
+        contestants = runner.contestants(case)
+        if len(contestants) == 1:
             print(f"| {case.name} | | no peer here runs it | |", flush=True)
             continue
-        results.append(summarize(case, [run_pair(quire, peers, case) for _ in range(args.pairs)]))
+        measured = pairs.run_pairs(contestants, args.pairs, NAME, less_is_better=case.kind == "start")
+        results.append({"set": name, "case": case.name, "unit": UNITS[case.kind], "model": Path(model).name}
+                       | measured)
         print(table_row(results[-1]), flush=True)
-        out.write_text(json.dumps({"model": Path(args.model).name, "threads": args.threads, "results": results},
+        out.write_text(json.dumps({"threads": args.threads, "isa": args.isa or "fastest", "results": results},
                                   indent=1) + "\n")
+    runner.close()
+
+
+def parse_arguments():
+    home = Path(os.environ.get("QUIRE_HOME", Path.home() / ".local/share/quire"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quire", default="build/quire")
+    parser.add_argument("--model", default=str(home / "models/smollm2.gguf"))
+    parser.add_argument("--gemma", default=str(home / "models/gemma3.gguf"))
+    parser.add_argument("--set", default="table", help="names, with commas; all: every one")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--cases", default="", help="only those whose name the expression finds")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--isa", default="", help="QUIRE_ISA of Quire; peers keep their own instruction sets")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    if args.pairs < 1 or args.threads < 1:
+        parser.error("--pairs and --threads are at least 1")
+    return args
+
+
+def main() -> None:
+    args = parse_arguments()
+    plan = groups(args)
+    if not plan:
+        sys.exit(f"--cases {args.cases}: no case has such a name")
+    out = args.out or Path(tempfile.mkdtemp(prefix="quire-bench-")) / "peers.json"
+    quire = Quire(args.quire, args.threads, args.isa)
+    isa = f", Quire with {args.isa} and the peers with their own instruction sets" if args.isa else ""
+    print(f"{args.threads} threads{isa}; median (p10–p90) of {args.pairs} pairs")
+    results = []
+    shown = None
+    for name, file, some in plan:
+        model = file()
+        if not Path(model).exists():
+            sys.exit(f"{model} does not exist; ./dev model fetches the demo models")
+        if name != shown:
+            unit = UNITS[some[0].kind]
+            print(f"\n**{name}**, {unit}\n\n| case | Quire | peers | Quire / best peer |\n|---|--:|---|---|", flush=True)
+            shown = name
+        run_group(args, quire, name, model, some, results, out)
     print(f"\nall figures: {out}")
 
 

@@ -18,10 +18,14 @@ class Peer:
 
     def variants(self, case) -> list:
         """A prompt is read whole, so there is no prefill at a depth."""
-        runs = case.kv == "f16" and (case.kind == "decode" or case.depth == 0)
+        reads = case.kind == "prefill" and case.depth == 0
+        runs = case.kv == "f16" and (reads or case.kind == "decode")
         return ["default"] if runs else []
 
-    def measure(self, case, variant: str) -> float:
+    def close(self) -> None:
+        self._pipeline = None
+
+    def speed(self, case, variant: str) -> float:
         self._calls += 1
         prompt = case.tokens if case.kind == "prefill" else case.depth + 1
         starts = 7919 * self._calls + 613 * np.arange(case.batch)[:, None]
