@@ -32,12 +32,15 @@ class Sizes {
       : sources_(sources),
         ladder_(ladder),
         saved_(ladder.size() + 1, 0),
-        room_(ladder.size() + 1, 0) {
+        room_(ladder.size() + 1, 0),
+        chunks_(ladder.size() + 1, 0) {
     Draft draft = untouched(sources);
+    chunks_[0] = kept_chunk_tokens(sources, draft);
     for (size_t i = 0; i < ladder.size(); ++i) {
       saved_[i + 1] = saved_[i] + ladder[i].saves_at_most;
       apply(sources, ladder[i], draft);
       room_[i + 1] = draft.summary_tokens > 0 ? draft.summary_tokens + kSummarySeam : 0;
+      chunks_[i + 1] = kept_chunk_tokens(sources, draft);
     }
   }
 
@@ -67,6 +70,9 @@ class Sizes {
     return at_least(count);
   }
 
+  /// Of the request's chunks, after `count` actions.
+  int64_t chunks(size_t count) const { return chunks_[count]; }
+
   /// Of all that were counted.
   std::optional<int64_t> smallest() const {
     std::optional<int64_t> least;
@@ -83,23 +89,33 @@ class Sizes {
   const std::vector<Action>& ladder_;
   std::vector<int64_t> saved_;  // by the first so many actions, at most
   std::vector<int64_t> room_;   // for the summary after so many actions
+  std::vector<int64_t> chunks_;
   std::map<size_t, std::optional<int64_t>> exact_;
 };
 
 /// How many actions the shortest plan takes. A template that refuses a conversation, because roles
 /// must alternate, extends it to the next boundary.
 std::optional<size_t> shortest_that_fits(Sizes& sizes, const std::vector<Action>& ladder,
-                                         int64_t usable) {
+                                         const KeepPlan& plan) {
   for (size_t count = 1; count <= ladder.size(); ++count) {
-    if (!ladder[count - 1].may_stop || sizes.at_least(count) > usable) continue;
-    if (sizes.at_least_from_anchor(count) > usable) continue;
+    const int64_t most = plan.most_tokens(sizes.chunks(count));
+    if (!ladder[count - 1].may_stop || sizes.at_least(count) > most) continue;
+    if (sizes.at_least_from_anchor(count) > most) continue;
     const std::optional<int64_t> size = sizes.exact(count);
-    if (size && *size <= usable) return count;
+    if (size && *size <= most) return count;
   }
   // What a template does may not add up; the last word is an exact count.
   const std::optional<int64_t> size = sizes.exact(ladder.size());
-  if (!ladder.empty() && size && *size <= usable) return ladder.size();
+  const int64_t most = plan.most_tokens(sizes.chunks(ladder.size()));
+  if (!ladder.empty() && size && *size <= most) return ladder.size();
   return std::nullopt;
+}
+
+/// Retrieval replaces the whole history at every question, and a question's tail is cut as little
+/// as possible.
+bool moves_in_steps(Policy policy) {
+  return policy != Policy::kReject && policy != Policy::kTruncateRight &&
+         policy != Policy::kRetrieve;
 }
 
 /// A text in pieces that end at lines where they can.
@@ -188,27 +204,45 @@ Result<std::unique_ptr<Planner>> Planner::create(const TextModel& text, WindowRe
   return planner;
 }
 
+int64_t KeepPlan::most_tokens(int64_t chunk_tokens) const {
+  return std::min(budget.usable, conversation_tokens + chunk_tokens);
+}
+
 KeepPlan Planner::plan(const Limits& limits) const {
   KeepPlan plan;
   plan.limits = limits;
   plan.budget = budget_of(limits, request_.policy);
   plan.tokens = plan.tokens_before = anatomy_.prompt.count();
+  plan.conversation_tokens = plan.budget.usable;
   plan.draft = untouched(*sources_);
-  plan.step_tokens = request_.policy.step.value_or(plan.budget.usable / 4);
   if (plan.tokens <= plan.budget.usable) return plan;
-  const std::vector<Action> ladder = make_ladder(*sources_, {plan.step_tokens});
+  const int64_t usable = plan.budget.usable;
+  const int64_t step = moves_in_steps(request_.policy.policy)
+                           ? std::min(request_.policy.step.value_or(usable / 4), usable)
+                           : 0;
+  if (step > 0 && shorten(step_for(*sources_, step, usable), plan)) return plan;
+  // Where whole steps cannot be taken away, as much is kept as fits.
+  shorten({}, plan);
+  return plan;
+}
+
+bool Planner::shorten(const Step& step, KeepPlan& plan) const {
+  const std::vector<Action> ladder = make_ladder(*sources_, step);
   Sizes sizes(*sources_, ladder);
-  const std::optional<size_t> count = shortest_that_fits(sizes, ladder, plan.budget.usable);
+  plan.step_tokens = step.tokens;
+  plan.conversation_tokens =
+      step.saved > 0 ? plan.tokens_before - sizes.chunks(0) - step.saved : plan.budget.usable;
+  const std::optional<size_t> count = shortest_that_fits(sizes, ladder, plan);
   if (!count) {
     plan.status = KeepPlan::Status::kRefused;
-    plan.tokens = sizes.smallest().value_or(plan.tokens);
-    return plan;
+    plan.tokens = sizes.smallest().value_or(plan.tokens_before);
+    return false;
   }
   plan.status = KeepPlan::Status::kChanged;
   plan.tokens = *sizes.exact(*count);
   plan.draft = after(*sources_, ladder, *count);
   plan.actions.assign(ladder.begin(), ladder.begin() + static_cast<std::ptrdiff_t>(*count));
-  return plan;
+  return true;
 }
 
 Error overflow_error(const Planner& planner, const KeepPlan& plan) {

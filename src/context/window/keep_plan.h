@@ -46,7 +46,12 @@ struct KeepPlan {
   int64_t tokens = 0;
   Draft draft;
   std::vector<Action> actions;  // taken, in order
-  int64_t step_tokens = 0;      // by which cuts move on
+  int64_t step_tokens = 0;      // by which cuts move on; 0: as little as needed
+  /// That the conversation may have, chunks apart: what whole steps leave of it.
+  int64_t conversation_tokens = 0;
+
+  /// What the prompt may have with so many tokens of chunks.
+  int64_t most_tokens(int64_t chunk_tokens) const;
 
   /// What is missing when refused.
   int64_t deficit() const { return tokens > budget.usable ? tokens - budget.usable : 0; }
@@ -68,6 +73,8 @@ class Planner {
 
  private:
   Planner(const TextModel& text, WindowRequest request, Anatomy anatomy);
+  /// The shortest plan that goes by `step`; false if there is none.
+  bool shorten(const Step& step, KeepPlan& plan) const;
 
   WindowRequest request_;
   Anatomy anatomy_;

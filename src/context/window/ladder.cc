@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,13 +25,22 @@ constexpr std::string_view kSampleMarker = "\n[... 9999 tokens cut here, handle 
 constexpr int64_t kLeastSummarized = 240;
 constexpr int64_t kMostSummary = 512;
 
+/// Room for a summary of so many tokens: a quarter, at most `most`; 0 where none is worth its
+/// while.
+int64_t summary_room(int64_t input_tokens, int64_t most) {
+  return input_tokens < kLeastSummarized ? 0 : std::min(input_tokens / 4, most);
+}
+
 /// Builds one policy's ladder out of phases.
 class LadderBuilder {
  public:
-  LadderBuilder(const Sources& sources, Step step)
+  LadderBuilder(const Sources& sources, const Step& step)
       : s_(sources),
         a_(sources.anatomy),
         step_(step),
+        most_summary_(step.tokens == 0
+                          ? kMostSummary
+                          : std::clamp(step.tokens, kLeastSummarized / 4, kMostSummary)),
         marker_(count_text(sources.text.tokenizer, kSampleMarker)) {}
 
   std::vector<Action> build(Policy policy) {
@@ -144,10 +154,14 @@ class LadderBuilder {
   std::vector<int32_t> groups_where(auto keep) const {
     std::vector<int32_t> found;
     for (size_t g = 0; g < a_.groups.size(); ++g) {
-      if (a_.groups[g].droppable && keep(a_.groups[g])) found.push_back(static_cast<int32_t>(g));
+      const Group& group = a_.groups[g];
+      if (!group.droppable || !settled(group.messages.back()) || !keep(group)) continue;
+      found.push_back(static_cast<int32_t>(g));
     }
     return found;
   }
+
+  bool settled(int32_t message) const { return message < step_.settled; }
 
   /// Turns and examples in the order of the request, then memories and documents, then calls that
   /// the question led to.
@@ -186,25 +200,8 @@ class LadderBuilder {
   }
 
   void drop_groups(const std::vector<int32_t>& groups) {
-    const size_t first = ladder_.size();
     for (const int32_t g : groups) {
       ladder_.push_back({.kind = Kind::kDropGroup, .target = g});
-    }
-    stop_at_steps(first, [&](const Action& action) { return end_of_group(action.target); });
-  }
-
-  int64_t end_of_group(int32_t group) const {
-    return a_.end_of_message[a_.groups[group].messages.back()];
-  }
-
-  /// Within a phase, plans end where the next action begins another step of the conversation: the
-  /// cut stays where it is while the conversation grows.
-  template <class Position>
-  void stop_at_steps(size_t first, Position position) {
-    if (step_.tokens == 0) return;
-    for (size_t i = first; i + 1 < ladder_.size(); ++i) {
-      ladder_[i].may_stop = divide_up(position(ladder_[i]), step_.tokens) !=
-                            divide_up(position(ladder_[i + 1]), step_.tokens);
     }
   }
 
@@ -265,20 +262,22 @@ class LadderBuilder {
     }
   }
 
-  /// Tool results that may become stubs: not pinned, long enough, not among the newest, and in a
-  /// part of the conversation that has moved out of the last step.
+  /// The results that are settled, in order.
+  std::span<const ToolResult> settled_results() const {
+    const auto end = std::ranges::find_if_not(
+        s_.results, [&](const ToolResult& result) { return settled(result.message); });
+    return {s_.results.begin(), end};
+  }
+
+  /// Tool results that may become stubs: not pinned, long enough, not among the newest.
   std::vector<int32_t> maskable() const {
     std::vector<int32_t> found;
     const auto keep = static_cast<size_t>(std::max(s_.request.policy.keep_results, 0));
-    if (s_.results.size() <= keep) return found;
-    const size_t old = s_.results.size() - keep;
-    int64_t frontier = a_.end_of_message[s_.results[old - 1].message];
-    if (step_.tokens > 0) frontier = frontier / step_.tokens * step_.tokens;
-    for (size_t i = 0; i < old; ++i) {
-      const int32_t m = s_.results[i].message;
+    const std::span<const ToolResult> results = settled_results();
+    for (size_t i = 0; i + keep < results.size(); ++i) {
+      const int32_t m = results[i].message;
       const Part& part = a_.message_part(m);
-      const bool fits = part.kind == PartKind::kToolResult && !part.pin;
-      if (!fits || a_.end_of_message[m] > frontier) continue;
+      if (part.kind != PartKind::kToolResult || part.pin) continue;
       if (part.tokens >= stub_tokens(m, Kind::kMask) + kLeastGain) found.push_back(m);
     }
     return found;
@@ -286,17 +285,15 @@ class LadderBuilder {
 
   void supersede() {
     std::map<std::pair<std::string, std::string>, int32_t> last;
-    for (const ToolResult& result : s_.results) {
+    for (const ToolResult& result : settled_results()) {
       last[{result.tool, result.arguments}] = result.message;
     }
-    const size_t first = ladder_.size();
     for (const int32_t m : maskable()) {
       const auto& result = *std::ranges::lower_bound(s_.results, m, {}, &ToolResult::message);
       if (result.tool.empty() || last[{result.tool, result.arguments}] == m) continue;
       ladder_.push_back({.kind = Kind::kSupersede, .target = m});
       superseded_.insert(m);
     }
-    stop_at_steps(first, [&](const Action& action) { return a_.end_of_message[action.target]; });
   }
 
   void mask() {
@@ -305,29 +302,26 @@ class LadderBuilder {
       if (superseded_.contains(m)) continue;
       ladder_.push_back({.kind = Kind::kMask, .target = m});
     }
-    for (int32_t m = 0; m < a_.question; ++m) {
+    for (int32_t m = 0; m < a_.question && settled(m); ++m) {
       if (a_.pinned(m) || thinking_of(s_, m).empty()) continue;
       ladder_.push_back({.kind = Kind::kRemoveThinking, .target = m});
     }
     std::stable_sort(ladder_.begin() + static_cast<std::ptrdiff_t>(first), ladder_.end(),
                      [](const Action& a, const Action& b) { return a.target < b.target; });
-    stop_at_steps(first, [&](const Action& action) { return a_.end_of_message[action.target]; });
   }
 
   /// Returns the groups that go into the summary; none where it is not worth its while.
   std::vector<int32_t> summarize(const std::vector<int32_t>& groups) {
     int64_t input = 0;
     for (const int32_t g : groups) input += a_.groups[g].tokens;
-    if (summary_room(input) == 0) return {};
-    const size_t first = ladder_.size();
-    for (const int32_t g : groups) {
-      ladder_.push_back({.kind = Kind::kSummarize, .target = g});
-    }
-    stop_at_steps(first, [&](const Action& action) { return end_of_group(action.target); });
+    if (summary_room(input, most_summary_) == 0) return {};
     input = 0;
-    for (size_t i = first; i < ladder_.size(); ++i) {
-      input += a_.groups[ladder_[i].target].tokens;
-      ladder_[i].may_stop = ladder_[i].may_stop && summary_room(input) > 0;
+    for (const int32_t g : groups) {
+      input += a_.groups[g].tokens;
+      ladder_.push_back({.kind = Kind::kSummarize,
+                         .target = g,
+                         .keep = most_summary_,
+                         .may_stop = summary_room(input, most_summary_) > 0});
     }
     return groups;
   }
@@ -345,7 +339,7 @@ class LadderBuilder {
       const auto m = static_cast<int32_t>(i);
       const Part& part = a_.message_part(m);
       const bool cut = draft.messages[i].treatment == Treatment::kKeep && !part.pin &&
-                       part.truncate != Truncate::kNone && m != a_.question;
+                       part.truncate != Truncate::kNone && m != a_.question && settled(m);
       if (cut && part.tokens > part.min_tokens + marker_) sizes[m] = part.tokens;
     }
     return sizes;
@@ -389,10 +383,10 @@ class LadderBuilder {
     }
   }
 
-  /// In small steps down to its minimum. A caller's pin forbids it.
+  /// As little as needed, down to its minimum. A caller's pin forbids it.
   void cut_question(Truncate truncate) {
     const Part& part = a_.message_part(a_.question);
-    if (part.pin || part.truncate == Truncate::kNone) return;
+    if (step_.tokens > 0 || part.pin || part.truncate == Truncate::kNone) return;
     const int64_t stride = std::max<int64_t>(part.tokens / 256, 1);
     int64_t from = part.tokens;
     for (int64_t keep = part.tokens - marker_; keep >= part.min_tokens; keep -= stride) {
@@ -404,6 +398,7 @@ class LadderBuilder {
   const Sources& s_;
   const Anatomy& a_;
   Step step_;
+  int64_t most_summary_;
   int64_t marker_;  // tokens of the mark of a cut
   std::vector<Action> ladder_;
   std::vector<int64_t> left_;  // of each message, at most
@@ -412,11 +407,36 @@ class LadderBuilder {
 
 }  // namespace
 
-int64_t summary_room(int64_t input_tokens) {
-  return input_tokens < kLeastSummarized ? 0 : std::min(input_tokens / 4, kMostSummary);
+Step step_for(const Sources& sources, int64_t tokens, int64_t usable) {
+  if (tokens <= 0) return {};
+  const Anatomy& anatomy = sources.anatomy;
+  const int64_t chunks = kept_chunk_tokens(sources, untouched(sources));
+  const int64_t excess = anatomy.prompt.count() - chunks - usable;
+  const int64_t steps = excess > 0 ? divide_up(excess, tokens) : -(-excess / tokens);
+  // The conversation was so long when this step began; the message that made it so was there.
+  const int64_t began = anatomy.end_of_message.back() - chunks - excess + (steps - 1) * tokens;
+  const auto count = static_cast<int32_t>(anatomy.end_of_message.size());
+  int32_t settled = 0;
+  while (settled < count) {
+    const int64_t end =
+        anatomy.end_of_message[settled] - (settled >= anatomy.question ? chunks : 0);
+    ++settled;
+    if (end > std::max<int64_t>(began, 0)) break;
+  }
+  return {tokens, std::max<int64_t>(steps, 0) * tokens, settled};
 }
 
-std::vector<Action> make_ladder(const Sources& sources, Step step) {
+int64_t kept_chunk_tokens(const Sources& sources, const Draft& draft) {
+  const Anatomy& anatomy = sources.anatomy;
+  const size_t excerpts = sources.chunks.size() - anatomy.part_of_chunk.size();
+  int64_t tokens = 0;
+  for (size_t c = excerpts; c < sources.chunks.size(); ++c) {
+    if (draft.chunk_kept[c]) tokens += anatomy.parts[anatomy.part_of_chunk[c - excerpts]].tokens;
+  }
+  return tokens;
+}
+
+std::vector<Action> make_ladder(const Sources& sources, const Step& step) {
   return LadderBuilder(sources, step).build(sources.request.policy.policy);
 }
 
@@ -445,7 +465,7 @@ void apply(const Sources& sources, const Action& action, Draft& draft) {
       treat_group(action.target, Treatment::kSummarize);
       draft.summarized_groups.push_back(action.target);
       draft.summarized_tokens += anatomy.groups[action.target].tokens;
-      draft.summary_tokens = summary_room(draft.summarized_tokens);
+      draft.summary_tokens = summary_room(draft.summarized_tokens, action.keep);
       break;
     }
     case Kind::kDropSummary:

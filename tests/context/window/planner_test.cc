@@ -252,23 +252,65 @@ TEST_F(WindowPlans, ChunksGoWorstFirstAndABudgetCapsThem) {
   EXPECT_EQ(actions(f, "dropped").front(), "rag#c0");
 }
 
-TEST_F(WindowPlans, ACutMovesInStepsSoThatMostTurnsKeepTheirPrefix) {
-  int changed_prefix = 0, turns_over = 0;
+/// A conversation that grows by turns, some with a call and its result: in which turns less was
+/// found again than had been sent before.
+std::vector<bool> rebuilt_turns(const TextModel& text, Policy policy, int turns, int64_t window) {
+  Json::Array messages = {message("system", "You are the SENTINEL clerk.")};
+  std::vector<bool> rebuilt;
   std::vector<TokenId> before;
-  for (int turns = 4; turns < 24; ++turns) {
-    WindowRequest request = request_of(conversation(turns), Policy::kTruncateLeft);
-    request.policy.max_tokens = 16;
-    const Fitted f = fitted(request, 1600);
-    if (f.report.status == Status::kChanged) {
-      ++turns_over;
-      // All that was sent before the question is there again.
-      changed_prefix +=
-          common_tokens(before, f.prompt.tokens) < static_cast<int64_t>(before.size()) - 40;
+  for (int turn = 0; turn < turns; ++turn) {
+    messages.push_back(message("user", "ask" + std::to_string(turn) + " " + words("u", turn % 9)));
+    if (turn % 3 == 0) {
+      const std::string id = "call" + std::to_string(turn);
+      messages.push_back(tool_call(id, "read_file", "path" + std::to_string(turn % 5)));
+      messages.push_back(tool_result(id, "read_file", words("x", 20 + turn % 13)));
     }
-    before = f.prompt.tokens;
+    WindowRequest request = request_of(messages, policy);
+    request.policy.max_tokens = 16;
+    const auto planner = Planner::create(text, std::move(request)).value();
+    const auto fitted = fit(*planner, {.window = window, .by = "ctx", .trained = {}});
+    EXPECT_TRUE(fitted.ok()) << turn << ": " << fitted.error().message;
+    if (!fitted.ok()) return rebuilt;
+    // The generation prompt gives way to the answer.
+    rebuilt.push_back(common_tokens(before, fitted->prompt.tokens) <
+                      static_cast<int64_t>(before.size()) - 24);
+    before = fitted->prompt.tokens;
+    messages.push_back(message("assistant", "answer" + std::to_string(turn) + words("a", 8)));
   }
-  EXPECT_GE(turns_over, 12);
-  EXPECT_LE(changed_prefix, turns_over / 2);
+  return rebuilt;
+}
+
+TEST_F(WindowPlans, ARebuiltPromptIsFoundAgainInTheNextTurn) {
+  for (const Policy policy :
+       {Policy::kTruncateLeft, Policy::kHeadTail, Policy::kSummarize, Policy::kAuto}) {
+    const std::vector<bool> rebuilt = rebuilt_turns(text(), policy, 60, 2400);
+    int rebuilds = 0;
+    for (size_t turn = 0; turn < rebuilt.size(); ++turn) {
+      rebuilds += rebuilt[turn];
+      EXPECT_FALSE(turn > 0 && rebuilt[turn] && rebuilt[turn - 1]) << name(policy) << " " << turn;
+    }
+    EXPECT_GE(rebuilds, 2) << name(policy);
+    EXPECT_LE(rebuilds, 20) << name(policy);
+  }
+}
+
+TEST_F(WindowPlans, ChunksThatChangeWithTheQuestionMoveNoCut) {
+  std::vector<size_t> kept;
+  for (int chunks = 1; chunks < 5; ++chunks) {
+    WindowRequest request = request_of(conversation(12), Policy::kTruncateLeft);
+    request.policy.max_tokens = 16;
+    for (int i = 0; i < chunks; ++i) {
+      request.chunks.push_back({.id = "c" + std::to_string(i),
+                                .source = "doc",
+                                .text = words("c", 8),
+                                .score = 1.0,
+                                .message = std::nullopt});
+    }
+    const Fitted f = fitted(request, 1600);
+    EXPECT_TRUE(actions(f, "dropped").size() > 1 && actions(f, "cut").empty());
+    kept.push_back(f.chat.messages.as_array()->size());
+  }
+  EXPECT_EQ(kept, std::vector<size_t>(4, kept.front()));
 }
 
 TEST_F(WindowPlans, RolesThatMustAlternateExtendTheDrop) {
