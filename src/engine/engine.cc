@@ -344,36 +344,45 @@ Result<void> Engine::run_reserved(std::span<const CachedRun> runs, std::span<flo
 }
 
 Result<void> Engine::forward(std::span<const CachedRun> runs, std::span<float> logits) {
-  const size_t num_groups = store_->geometry().groups().size();
-  std::vector<kernels::PagedKvView> views;
-  for (const CachedRun& run : runs) {
-    for (size_t g = 0; g < num_groups; ++g) {
-      views.push_back(store_->view(*run.sequence, static_cast<int32_t>(g)));
-    }
-  }
-  std::vector<TokenId> tokens;
-  std::vector<int32_t> logit_rows;
-  std::vector<model::BatchSequence> parts;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const CachedRun& run = runs[i];
-    parts.push_back({.groups = std::span(views).subspan(i * num_groups, num_groups),
-                     .first_position = static_cast<int32_t>(store_->length(*run.sequence)),
-                     .num_rows = static_cast<int32_t>(run.tokens.size())});
-    const auto first = static_cast<int32_t>(tokens.size());
-    tokens.insert(tokens.end(), run.tokens.begin(), run.tokens.end());
-    const auto end = static_cast<int32_t>(tokens.size());
-    if (run.logits == StepItem::Logits::kLast) logit_rows.push_back(end - 1);
-    if (run.logits == StepItem::Logits::kAll) {
-      for (int32_t row = first; row < end; ++row) logit_rows.push_back(row);
-    }
-  }
-  std::vector<const kv::KvSequence*> sequences;
-  for (const CachedRun& run : runs) sequences.push_back(run.sequence);
-  QUIRE_TRY(kernels::LayerStream* const stream, store_->stream(sequences));
-  const Result<void> done = transformer_->forward(
-      {.tokens = tokens, .sequences = parts, .logit_rows = logit_rows, .stream = stream}, logits);
+  CachedBatch batch = lay_out(runs);
+  look_up_pages(batch);
+  QUIRE_TRY(kernels::LayerStream* const stream, store_->stream(batch.sequences));
+  const Result<void> done = transformer_->forward({.tokens = batch.tokens,
+                                                   .sequences = batch.parts,
+                                                   .logit_rows = batch.logit_rows,
+                                                   .stream = stream},
+                                                  logits);
   store_->end_stream();
   return done;
+}
+
+CachedBatch Engine::lay_out(std::span<const CachedRun> runs) const {
+  const size_t num_groups = store_->geometry().groups().size();
+  CachedBatch batch;
+  batch.views.resize(runs.size() * num_groups);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const CachedRun& run = runs[i];
+    batch.sequences.push_back(run.sequence);
+    batch.parts.push_back({.groups = std::span(batch.views).subspan(i * num_groups, num_groups),
+                           .first_position = static_cast<int32_t>(store_->length(*run.sequence)),
+                           .num_rows = static_cast<int32_t>(run.tokens.size())});
+    const auto first = static_cast<int32_t>(batch.tokens.size());
+    batch.tokens.insert(batch.tokens.end(), run.tokens.begin(), run.tokens.end());
+    const auto end = static_cast<int32_t>(batch.tokens.size());
+    if (run.logits == StepItem::Logits::kLast) batch.logit_rows.push_back(end - 1);
+    if (run.logits == StepItem::Logits::kAll) {
+      for (int32_t row = first; row < end; ++row) batch.logit_rows.push_back(row);
+    }
+  }
+  return batch;
+}
+
+void Engine::look_up_pages(CachedBatch& batch) const {
+  const size_t num_groups = store_->geometry().groups().size();
+  for (size_t i = 0; i < batch.views.size(); ++i) {
+    batch.views[i] =
+        store_->view(*batch.sequences[i / num_groups], static_cast<int32_t>(i % num_groups));
+  }
 }
 
 bool Engine::can_guess() const {

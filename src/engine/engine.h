@@ -84,6 +84,32 @@ struct StepItem {
   Logits logits = Logits::kLast;
 };
 
+/// A batch on pages. // views: [sequences, layer groups]
+struct CachedBatch {
+  std::vector<const kv::KvSequence*> sequences;
+  std::vector<kernels::PagedKvView> views;
+  std::vector<model::BatchSequence> parts;
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> logit_rows;
+};
+
+/// A step that has run some of its layers; see Engine::begin_step().
+class PartialStep {
+ public:
+  PartialStep(PartialStep&&) = default;  // moves no vector's elements: `batch_` refers to itself
+  PartialStep& operator=(PartialStep&&) = default;
+
+  std::span<const StepItem> items() const { return items_; }
+
+ private:
+  friend class Engine;
+  PartialStep() = default;
+
+  std::vector<StepItem> items_;
+  CachedBatch batch_;
+  model::PausedPass pass_;
+};
+
 /// How much of a prompt was there already.
 struct Reuse {
   int64_t cached_tokens = 0;
@@ -159,7 +185,16 @@ class Engine {
   /// // logits: [tokens, vocab]
   using Keep = std::function<int64_t(std::span<const float> logits)>;
   Result<void> step_guessing(Sequence& sequence, std::span<const TokenId> tokens, const Keep& keep);
-  /// Whether step_guessing() may be called.
+
+  /// Begins a step that runs a few layers at a time, so that others need not wait for all of it.
+  /// Nothing is in the sequences before it is done: to drop it is to undo it. Until then they must
+  /// not change; other sequences may. kDoesNotFit as step(). Requires pages in memory.
+  Result<PartialStep> begin_step(std::span<const StepItem> items);
+  /// Runs at least one more layer, and further ones while `goes_on` says so. True once the step is
+  /// done: the same bits as step(). // logits: as of step(), written at the end
+  bool continue_step(PartialStep& step, const std::function<bool()>& goes_on,
+                     std::span<float> logits);
+  /// Whether pages are kept, and all in memory: what step_guessing() and begin_step() need.
   bool can_guess() const;
 
   /// Tokens done of all; returns false to stop.
@@ -197,6 +232,9 @@ class Engine {
   /// Computes what was reserved.
   Result<void> forward(std::span<const CachedRun> runs, std::span<float> logits);
   Result<void> recompute(Sequence& sequence);
+  CachedBatch lay_out(std::span<const CachedRun> runs) const;
+  /// Fills in the views, which hold until a sequence changes.
+  void look_up_pages(CachedBatch& batch) const;
 
   const Model& model_;
   const EngineOptions options_;

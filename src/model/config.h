@@ -27,8 +27,8 @@ struct RopeConfig {
   // frequency, those below beta_slow are stretched whole. // YaRN, arXiv:2309.00071
   double beta_fast = 32.0;
   double beta_slow = 1.0;
-  bool whole_pairs = true;      // the range between them is widened to whole pairs
-  double magnitude = 1.0;       // cos and sin are multiplied by it
+  bool whole_pairs = true;           // the range between them is widened to whole pairs
+  double magnitude = 1.0;            // cos and sin are multiplied by it
   std::vector<float> divisors = {};  // [dims / 2] or empty: each frequency is divided by its own
   // kLongRope only: what stands for `divisors` in a cache whose window is beyond original_context.
   std::vector<float> long_divisors = {};  // [dims / 2] or empty // LongRoPE, arXiv:2402.13753

@@ -8,19 +8,50 @@ using kernels::Activations;
 using kernels::WeightMatrix;
 
 Result<void> ForwardPass::run(std::span<float> logits) {
-  find_positions();
+  prepare();
   embed();
-  prepare_rotations();
-  plan_attentions();
   for (int32_t layer = 0; layer < c_.num_layers; ++layer) {
     group_ = places_[static_cast<size_t>(layer)].group;
     QUIRE_TRY_VOID(read_back(layer));
-    attention_block(layer);
-    ffn_block(layer);
+    run_layer(layer);
   }
-  group_ = Profile::kNoGroup;
   project_logits(logits);
   return {};
+}
+
+bool ForwardPass::run_some(PausedPass& pass, const std::function<bool()>& goes_on,
+                           std::span<float> logits) {
+  prepare();
+  const size_t numbers = static_cast<size_t>(batch_.num_rows()) * static_cast<size_t>(c_.hidden);
+  if (pass.next_layer == 0) {
+    embed();
+  } else {
+    std::memcpy(stream(), pass.stream.data(), numbers * sizeof(float));
+  }
+  do {
+    run_layer(pass.next_layer++);
+  } while (pass.next_layer < c_.num_layers && goes_on());
+  if (pass.next_layer < c_.num_layers) {
+    // All that one layer leaves to the next; the rest of the scratch is anybody's.
+    pass.stream.assign(stream(), stream() + numbers);
+    return false;
+  }
+  project_logits(logits);
+  return true;
+}
+
+/// What does not depend on the layer.
+void ForwardPass::prepare() {
+  find_positions();
+  prepare_rotations();
+  plan_attentions();
+}
+
+void ForwardPass::run_layer(int32_t layer) {
+  group_ = places_[static_cast<size_t>(layer)].group;
+  attention_block(layer);
+  ffn_block(layer);
+  group_ = Profile::kNoGroup;
 }
 
 /// The spilled pages of this layer, if there are any.

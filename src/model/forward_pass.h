@@ -5,6 +5,7 @@
 // forward_pass_attention.cc, those of feed-forward blocks and experts in forward_pass_ffn.cc.
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -51,11 +52,15 @@ class ForwardPass {
 
   /// Fails only where the batch's stream does. // logits: [logit_rows, vocab]
   Result<void> run(std::span<float> logits);
+  /// See Transformer::forward_some().
+  bool run_some(PausedPass& pass, const std::function<bool()>& goes_on, std::span<float> logits);
 
  private:
   using Consumers = std::initializer_list<const kernels::WeightMatrix*>;
 
   // Start and end of a pass.
+  void prepare();
+  void run_layer(int32_t layer);
   void embed();
   void add_positions(int32_t row_begin, int32_t row_end);
   Result<void> read_back(int32_t layer);

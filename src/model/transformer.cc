@@ -27,25 +27,35 @@ int64_t Transformer::scratch_bytes() const {
   return scratch_->bytes();
 }
 
-Result<void> Transformer::forward(const Batch& batch, std::span<float> logits) {
+ForwardPass Transformer::pass_over(const Batch& batch) {
   QUIRE_CHECK_LE(batch.num_rows(), options_.max_rows);
   for (const TokenId token : batch.tokens) {
     QUIRE_CHECK(token.value >= 0 && token.value < parts_.config->vocab,
                 "token outside the vocabulary");
   }
+  return {{.config = *parts_.config,
+           .weights = *parts_.weights,
+           .kernels = *parts_.kernels,
+           .threads = *parts_.threads,
+           .places = parts_.places,
+           .policy = options_.policy,
+           .max_rows = options_.max_rows,
+           .scratch = *scratch_,
+           .profile = options_.profile},
+          batch};
+}
+
+Result<void> Transformer::forward(const Batch& batch, std::span<float> logits) {
   if (batch.num_rows() == 0) return {};
   const kernels::ScopedFloatEnvironment environment;
-  return ForwardPass({.config = *parts_.config,
-                      .weights = *parts_.weights,
-                      .kernels = *parts_.kernels,
-                      .threads = *parts_.threads,
-                      .places = parts_.places,
-                      .policy = options_.policy,
-                      .max_rows = options_.max_rows,
-                      .scratch = *scratch_,
-                      .profile = options_.profile},
-                     batch)
-      .run(logits);
+  return pass_over(batch).run(logits);
+}
+
+bool Transformer::forward_some(const Batch& batch, PausedPass& pass,
+                               const std::function<bool()>& goes_on, std::span<float> logits) {
+  QUIRE_CHECK(batch.stream == nullptr && batch.num_rows() > 0, "a batch on pages in memory");
+  const kernels::ScopedFloatEnvironment environment;
+  return pass_over(batch).run_some(pass, goes_on, logits);
 }
 
 }  // namespace quire::model

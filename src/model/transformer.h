@@ -6,6 +6,7 @@
 // weights, kernels and thread pool, which must outlive it. Thread rule: one forward() at a time.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,6 +36,13 @@ struct TransformerOptions {
 };
 
 struct Scratch;
+class ForwardPass;
+
+/// A pass that has stopped between two layers. Plain data; belongs to one batch.
+struct PausedPass {
+  int32_t next_layer = 0;
+  std::vector<float> stream;  // [rows, hidden], once next_layer > 0
+};
 
 class Transformer {
  public:
@@ -60,7 +68,15 @@ class Transformer {
   /// only where the batch's stream does. // logits: [logit_rows, vocab]
   Result<void> forward(const Batch& batch, std::span<float> logits);
 
+  /// Runs layers of `batch` from where `pass` stopped, at least one and further ones while
+  /// `goes_on` says so: the same bits as forward(). True once all layers have run and the logits
+  /// stand. Between two calls other batches may run, if none has one of these sequences. Requires a
+  /// batch without a stream.
+  bool forward_some(const Batch& batch, PausedPass& pass, const std::function<bool()>& goes_on,
+                    std::span<float> logits);
+
  private:
+  ForwardPass pass_over(const Batch& batch);
   Transformer(Parts parts, const TransformerOptions& options, std::unique_ptr<Scratch> scratch);
 
   Parts parts_;
