@@ -99,7 +99,7 @@ class PartialStep {
   PartialStep(PartialStep&&) = default;  // moves no vector's elements: `batch_` refers to itself
   PartialStep& operator=(PartialStep&&) = default;
 
-  std::span<const StepItem> items() const { return items_; }
+  int64_t num_tokens() const { return static_cast<int64_t>(batch_.tokens.size()); }
 
  private:
   friend class Engine;

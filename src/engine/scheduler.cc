@@ -7,14 +7,10 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/integer_math.h"
 #include "engine/scheduler_entry.h"
 
 namespace quire::engine {
 namespace {
-
-// However slow a step becomes, a prompt goes on by this much.
-constexpr int64_t kLeastChunk = 4;
 
 double steady_now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -24,19 +20,6 @@ double steady_now_ms() {
 SchedulerOptions with_clock(SchedulerOptions options) {
   if (!options.now_ms) options.now_ms = steady_now_ms;
   return options;
-}
-
-/// As if memory gave 10 GB/s and the cores computed 60 GFLOP/s, in attention a third of that. The
-/// first measured step says how far off that is.
-StepPrices guess_prices(const Engine& engine) {
-  const model::ModelConfig& config = engine.model().config();
-  const auto weights = static_cast<double>(engine.model().weights_bytes());
-  const auto kv = static_cast<double>(engine.geometry().used_bytes(1));
-  const auto width = static_cast<double>(config.q_width() * config.num_layers);
-  return {.pass_ms = weights / 1e7,
-          .row_ms = 2.0 * weights / 6e7,
-          .kv_token_ms = kv / 1e7,
-          .pair_ms = 4.0 * width / 2e7};
 }
 
 int32_t most_running(const Engine& engine, int32_t wanted) {
@@ -59,8 +42,7 @@ Result<void> check_request(const Engine& engine, const Request& request) {
 Scheduler::Scheduler(Engine& engine, SchedulerOptions options)
     : engine_(engine),
       options_(with_clock(std::move(options))),
-      max_running_(most_running(engine, options_.max_sequences)),
-      cost_(guess_prices(engine)) {}
+      max_running_(most_running(engine, options_.max_sequences)) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -84,71 +66,50 @@ void Scheduler::step() {
       put_back(std::move(next));
     }
   }
-  Batch batch = form_batch();
+  const bool is_answering =
+      std::ranges::any_of(running_, [](const auto& entry) { return !entry->is_reading(); });
+  // A pass over prompts that began beside answers ends alone once there are none.
+  if (reading_ && !is_answering) return read_prompts(std::nullopt);
+  const bool beside = is_answering && reads_beside_answers();
+  const double start = options_.now_ms();
+  Batch batch = form_batch(!beside);
   if (!forward(batch)) return;
   sample(batch);
   publish(batch);
+  if (beside) read_prompts((options_.prefill_slowdown - 1.0) * (options_.now_ms() - start));
 }
 
 void Scheduler::Batch::add(Entry& entry, int64_t tokens) {
   const bool is_last = tokens == entry.num_pending();
-  StepWork& part = entry.is_reading() ? work.reading : work.decoding;
-  part.add(entry.sequence->length(), tokens);
   entries.push_back(&entry);
   items.push_back({.sequence = &*entry.sequence,
                    .tokens = entry.pending().first(static_cast<size_t>(tokens)),
                    .logits = is_last ? StepItem::Logits::kLast : StepItem::Logits::kNone});
 }
 
-/// The next token of each that decodes, and of prompts as much as the time allows.
-Scheduler::Batch Scheduler::form_batch() const {
+/// The next token of each that decodes, and of prompts as much as a pass takes.
+Scheduler::Batch Scheduler::form_batch(bool with_prompts) const {
   Batch batch;
-  std::vector<Entry*> readers;
-  std::vector<Reader> limits;
   for (const auto& entry : running_) {
-    if (!entry->is_reading()) {
-      batch.add(*entry, 1);
-      continue;
-    }
-    readers.push_back(entry.get());
-    limits.push_back({entry->request.tenant, entry->tokens_to_next_point()});
+    if (!entry->is_reading()) batch.add(*entry, 1);
   }
-  const auto given = divide_tokens(limits, affordable_tokens(readers, limits, batch));
-  for (size_t i = 0; i < readers.size(); ++i) {
-    if (given[i] > 0) batch.add(*readers[i], given[i]);
-  }
+  if (!with_prompts) return batch;
+  // Without a cache every step begins at the first token: the fewer steps, the better.
+  const int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(batch.items.size());
+  add_readers(batch, engine_.cache().recomputes() ? INT64_MAX : rows);
   return batch;
 }
 
-/// How much of the readers' prompts a step has time for beside those that decode.
-int64_t Scheduler::affordable_tokens(std::span<Entry* const> readers,
-                                     std::span<const Reader> limits, const Batch& decoding) const {
-  // Without a cache every step begins at the first token: the fewer steps, the better.
-  if (engine_.cache().recomputes()) return INT64_MAX;
-  const int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(decoding.entries.size());
-  if (decoding.entries.empty() || readers.empty()) return rows;
-  const double budget_ms = options_.prefill_slowdown * cost_.predict_decoding_ms(decoding.work);
-  const int64_t affordable = largest_that_fits(rows, [&](int64_t tokens) {
-    const auto given = divide_tokens(limits, tokens);
-    BatchWork work = decoding.work;
-    for (size_t i = 0; i < readers.size(); ++i) {
-      if (given[i] > 0) work.reading.add(readers[i]->sequence->length(), given[i]);
-    }
-    return cost_.predict_ms(work) <= budget_ms;
-  });
-  return std::max(affordable, std::min(rows, kLeastChunk));
-}
-
-/// Runs the batch, with fewer of the running where memory is short. False if nothing ran.
 bool Scheduler::forward(Batch& batch) {
   logits_.resize(batch.items.size() * static_cast<size_t>(engine_.model().config().vocab));
+  return with_room(batch, [&](const Batch& rest) { return engine_.step(rest.items, logits_); });
+}
+
+/// Calls run(batch), with fewer of the running where memory is short. False if nothing ran.
+bool Scheduler::with_room(Batch& batch, const std::function<Result<void>(const Batch&)>& run) {
   while (!batch.items.empty()) {
-    const double start = options_.now_ms();
-    const Result<void> done = engine_.step(batch.items, logits_);
-    if (done.ok()) {
-      cost_.learn(batch.work, options_.now_ms() - start);
-      return true;
-    }
+    const Result<void> done = run(batch);
+    if (done.ok()) return true;
     if (done.error().code == ErrorCode::kDoesNotFit && running_.size() > 1) {
       preempt_for_memory(batch);
       continue;
@@ -249,6 +210,7 @@ void Scheduler::cancel(RequestId id) {
 }
 
 void Scheduler::cancel_all() {
+  reading_.reset();
   for (Entries* entries : {&running_, &waiting_}) {
     for (auto& entry : std::exchange(*entries, {})) cancel(std::move(entry));
   }
@@ -270,6 +232,7 @@ std::unique_ptr<Scheduler::Entry> Scheduler::take_out(RequestId id) {
     if (found == entries->end()) continue;
     std::unique_ptr<Entry> entry = std::move(*found);
     entries->erase(found);
+    stop_reading(*entry);
     return entry;
   }
   return nullptr;

@@ -16,15 +16,14 @@
 #include "engine/engine.h"
 #include "engine/request.h"
 #include "engine/schedule_plan.h"
-#include "engine/step_cost.h"
 
 namespace quire::engine {
 
 struct SchedulerOptions {
   int32_t max_sequences = 16;  // that run together, at least 1
-  /// How many times as long a step may take, as foretold, for the sake of prompts that are read
-  /// beside answers. Changes no bit.
-  double prefill_slowdown = 1.7;
+  /// How many times as long a step may take for the sake of prompts that are read beside answers.
+  /// Infinite: prompts and answers run in one pass. Changes no bit.
+  double prefill_slowdown = 2.0;
   std::function<double()> now_ms;  // empty: the steady clock
 };
 
@@ -84,7 +83,6 @@ class Scheduler {
   struct Batch {
     std::vector<Entry*> entries;
     std::vector<StepItem> items;  // of each entry
-    BatchWork work;
     void add(Entry& entry, int64_t tokens);
   };
 
@@ -99,11 +97,27 @@ class Scheduler {
   int64_t shared_tokens(const Entry& a, const Entry& b) const;
   int64_t promised_bytes(const Entry& entry) const;
 
+  // Reading prompts beside answers: engine/scheduler_reading.cc
+  struct Readers {
+    std::vector<Entry*> entries;
+    std::vector<Reader> limits;  // of each entry
+  };
+  struct Reading {
+    PartialStep step;
+    Batch batch;
+  };
+  Readers readers() const;
+  void add_readers(Batch& batch, int64_t tokens) const;
+  bool reads_beside_answers() const;
+  bool begin_reading();
+  void read_prompts(std::optional<double> budget_ms);
+  void adapt_reading(double layer_ms, double budget_ms);
+  void stop_reading(const Entry& entry);
+
   // Running: engine/scheduler.cc
-  Batch form_batch() const;
-  int64_t affordable_tokens(std::span<Entry* const> readers, std::span<const Reader> limits,
-                            const Batch& decoding) const;
+  Batch form_batch(bool with_prompts) const;
   bool forward(Batch& batch);
+  bool with_room(Batch& batch, const std::function<Result<void>(const Batch&)>& run);
   void sample(const Batch& batch);
   void publish(const Batch& batch);
   void choose(Entry& entry, std::span<const float> logits);
@@ -116,13 +130,14 @@ class Scheduler {
   Engine& engine_;
   const SchedulerOptions options_;
   const int32_t max_running_;
-  StepCost cost_;
   Entries waiting_;
   Entries running_;
   bool no_room_ = false;  // in this step, for whose turn it is
   bool ran_out_ = false;  // of memory, since a request last ended
   std::vector<EndedRequest> ended_;
   std::vector<float> logits_;  // [rows wanted, vocab]
+  std::optional<Reading> reading_;
+  int64_t reading_rows_ = 32;  // of the next such pass
   SchedulerCounters counters_;
 };
 

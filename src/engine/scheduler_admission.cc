@@ -151,6 +151,7 @@ void Scheduler::put_back(std::unique_ptr<Entry> entry) {
 void Scheduler::preempt(size_t index) {
   std::unique_ptr<Entry> entry = std::move(running_[index]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  stop_reading(*entry);
   engine_.publish(*entry->sequence, PublishPoint::kEnds);
   ++counters_.preemptions;
   put_back(std::move(entry));

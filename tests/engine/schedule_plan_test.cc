@@ -6,8 +6,6 @@
 
 #include <numeric>
 
-#include "engine/step_cost.h"
-
 namespace quire::engine {
 namespace {
 
@@ -105,75 +103,6 @@ TEST(DivideTokens, LeavesNothingOverThatSomebodyCouldRead) {
     EXPECT_EQ(sum, std::min<int64_t>(tokens, 41));
   }
   EXPECT_THAT(divide_tokens({}, 5), ElementsAre());
-}
-
-/// A machine whose steps cost what it says.
-double true_ms(const BatchWork& work) {
-  const auto of = [](const StepWork& part) {
-    return 1.5 * part.rows + 0.0021 * part.kv_tokens + 0.0004 * part.pairs;
-  };
-  return 7.0 + of(work.decoding) + of(work.reading);
-}
-
-using Steps = std::vector<std::pair<int64_t, int64_t>>;
-
-BatchWork work_of(const Steps& decoding, const Steps& reading = {}) {
-  BatchWork work;
-  for (const auto& [position, tokens] : decoding) work.decoding.add(position, tokens);
-  for (const auto& [position, tokens] : reading) work.reading.add(position, tokens);
-  return work;
-}
-
-constexpr StepPrices kGuess = {.pass_ms = 2, .row_ms = 0.1, .kv_token_ms = 0.001, .pair_ms = 0.01};
-
-TEST(StepCost, CountsRowsAndWhatTheyRead) {
-  const StepWork work = work_of({{100, 1}, {10, 3}}).decoding;
-  EXPECT_EQ(work.rows, 4.0);
-  EXPECT_EQ(work.kv_tokens, 101.0 + 13.0);
-  EXPECT_EQ(work.pairs, 101.0 + 11.0 + 12.0 + 13.0);
-}
-
-TEST(StepCost, TheFirstStepScalesTheGuess) {
-  StepCost cost(kGuess);
-  const BatchWork work = work_of({{100, 1}});
-  cost.learn(work, 30.0);
-  EXPECT_NEAR(cost.predict_ms(work), 30.0, 1e-9);
-}
-
-TEST(StepCost, LearnsWhatStepsOfAllKindsTake) {
-  StepCost cost(kGuess);
-  for (int64_t i = 0; i < 600; ++i) {
-    const Steps reading = i % 3 == 0 ? Steps{} : Steps{{i % 7 * 100, 1 + i % 60}};
-    const BatchWork work = work_of({{i, 1}, {2 * i, 1}}, reading);
-    cost.learn(work, true_ms(work));
-  }
-  const BatchWork decoding = work_of({{700, 1}, {900, 1}});
-  EXPECT_NEAR(cost.predict_ms(decoding) / true_ms(decoding), 1.0, 0.1);
-  for (const int64_t chunk : {8, 30, 60}) {
-    const BatchWork work = work_of({{700, 1}, {900, 1}}, {{300, chunk}});
-    EXPECT_NEAR(cost.predict_ms(work) / true_ms(work), 1.0, 0.15) << chunk;
-  }
-}
-
-TEST(StepCost, WhatAnswersCostDoesNotDriftWhileAPromptIsRead) {
-  StepCost cost(kGuess);
-  for (int i = 0; i < 30; ++i) cost.learn(work_of({{500, 1}}), 10.0);
-  for (int64_t i = 0; i < 500; ++i) cost.learn(work_of({{500, 1}}, {{10 * i, 10}}), 25.0);
-  EXPECT_NEAR(cost.predict_decoding_ms(work_of({{500, 1}})), 10.0, 0.1);
-  EXPECT_NEAR(cost.predict_ms(work_of({{500, 1}}, {{5000, 10}})), 25.0, 1.0);
-}
-
-TEST(StepCost, OneInterruptedStepUpsetsLittle) {
-  StepCost cost(kGuess);
-  const BatchWork work = work_of({{500, 1}}, {{100, 20}});
-  for (int i = 0; i < 50; ++i) {
-    cost.learn(work_of({{500, 1}}), true_ms(work_of({{500, 1}})));
-    cost.learn(work, true_ms(work));
-  }
-  cost.learn(work, 50.0 * true_ms(work));
-  EXPECT_LT(cost.predict_ms(work), 1.3 * true_ms(work));
-  cost.learn(work, 0.0);
-  EXPECT_GT(cost.predict_ms(work), 0.7 * true_ms(work));
 }
 
 }  // namespace
