@@ -23,7 +23,7 @@ struct SchedulerOptions {
   int32_t max_sequences = 16;  // that run together, at least 1
   /// How many times as long a step may take for the sake of prompts that are read beside answers.
   /// Infinite: prompts and answers run in one pass. Changes no bit.
-  double prefill_slowdown = 2.0;
+  double prefill_slowdown = 1.75;
   std::function<double()> now_ms;  // empty: the steady clock
 };
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -59,7 +61,14 @@ class RandomRun {
  public:
   RandomRun(const Model& model, const Config& config, uint32_t seed, Fault fault)
       : model_(model), fault_(fault), random_(seed), options_(options_of(model, config)) {
-    bench_ = std::make_unique<Bench>(model, options_, SchedulerOptions{.max_sequences = 5});
+    // Time for so many layers of a prompt's pass a step; without end, prompts and answers run as
+    // one.
+    const std::array slowdowns = {1.0, 2.5, 9.0, std::numeric_limits<double>::infinity()};
+    bench_ = std::make_unique<Bench>(
+        model, options_,
+        SchedulerOptions{.max_sequences = 5,
+                         .prefill_slowdown = slowdowns[seed % slowdowns.size()],
+                         .now_ms = [now = 0.0]() mutable { return now += 1.0; }});
   }
 
   /// The first difference as a sentence.
