@@ -102,8 +102,7 @@ class BatchRun {
     }
   }
 
-  /// What --overflow and --fit-output make of each line. What does not fit stays as it is and ends
-  /// with the engine's error.
+  /// What --overflow and --fit-output make of each line. What does not fit is not asked.
   void fit_windows() {
     const PromptMaker maker = loaded_.prompt_maker();
     const auto render = [&](const context::ChatRequest& request) {
@@ -119,7 +118,11 @@ class BatchRun {
                                 .summarizer = summaries.summarizer()},
                                prompts_[i], requests_[i].options.max_tokens);
       reports_.emplace_back();
-      if (!fitted.ok()) continue;
+      if (!fitted.ok()) {
+        refused_.emplace_back(i, misfit(i, fitted.error()));
+        continue;
+      }
+      asked_.push_back(i);
       const bool changed = fitted->report.status == context::window::KeepPlan::Status::kChanged;
       if (changed || fitted->report.max_tokens_before) {
         output_.remark(lines_[i].prompt.name + ": " + context::window::one_line_of(fitted->report));
@@ -134,11 +137,24 @@ class BatchRun {
     }
   }
 
+  /// In the window's words, which clients of OpenAI's API look for, whoever found it out.
+  Error misfit(size_t index, Error error) const {
+    if (error.code != ErrorCode::kDoesNotFit || options_.generation.overflow) return error;
+    const context::window::Limits limits{
+        .window = engine_->window().tokens, .by = {}, .trained = {}};
+    return context::window::reject_error(limits,
+                                         static_cast<int64_t>(requests_[index].prompt.size()),
+                                         requests_[index].options.max_tokens.value_or(1));
+  }
+
   void answer() {
+    for (auto& [index, error] : refused_) keep(index, std::move(error));
+    std::vector<engine::BatchRequest> asked;
+    for (const size_t index : asked_) asked.push_back(requests_[index]);
     engine::generate_batch(
-        *engine_, requests_, {.max_sequences = together_},
+        *engine_, asked, {.max_sequences = together_},
         {.on_done = [this](size_t index,
-                           Result<Generated> answer) { keep(index, std::move(answer)); },
+                           Result<Generated> answer) { keep(asked_[index], std::move(answer)); },
          .on_progress =
              [this](int64_t done) {
                output_.progress("answering",
@@ -239,6 +255,8 @@ class BatchRun {
   std::vector<engine::Prompt> prompts_;
   std::vector<std::optional<context::window::Report>> reports_;  // absent: it does not fit
   std::vector<engine::BatchRequest> requests_;
+  std::vector<size_t> asked_;                      // lines that fit
+  std::vector<std::pair<size_t, Error>> refused_;  // the others
   std::unique_ptr<engine::Engine> engine_;
   int32_t together_ = 1;  // that decode at once
   std::vector<std::optional<Json>> results_;

@@ -9,7 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/option_parser.h"
-#include "cli/reasoning_filter.h"
+#include "cli/shown_answer.h"
 #include "cli/terminal.h"
 #include "formats/printable.h"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kHelp =
     "/help            this list\n"
     "/system [TEXT]   set the system message; without TEXT remove it\n"
-    "/undo            take back the last message and its answer\n"
+    "/undo [HANDLE]   take back the last message and its answer; HANDLE: a compaction\n"
     "/edit [TEXT]     change the last message and ask again\n"
     "/retry           another answer to the last message, with the next seed\n"
     "/clear           start afresh; the system message stays\n"
@@ -34,64 +34,43 @@ constexpr std::string_view kHelp =
     "\"\"\" begins and ends a message of several lines; Alt-Enter breaks a line; Ctrl-C stops an "
     "answer.\n";
 
-/// Shows an answer as it streams in, reasoning apart.
+/// Shows an answer as it streams in.
 class AnswerPrinter {
  public:
   AnswerPrinter(const engine::Model& model, Output& output, Style style, bool hide_reasoning)
-      : model_(model), output_(output), style_(style), hide_(hide_reasoning) {}
+      : model_(model),
+        output_(output),
+        style_(style),
+        reasoning_(hide_reasoning ? Reasoning::kHidden : Reasoning::kShown) {}
 
   ChatSession::Listener listener() {
-    return {.on_prompt = [this](std::string_view prompt) { begin(prompt); },
-            .on_text = [this](std::string_view text) { show(filter_->push(text)); }};
+    return {.on_prompt =
+                [this](std::string_view prompt) {
+                  const auto& tags = model_.chat_template()->traits().reasoning_tags;
+                  answer_.emplace(tags, prompt, style_, reasoning_);
+                },
+            .on_text = [this](std::string_view text) { show(answer_->push(text)); }};
   }
 
   void end() {
-    if (filter_) show(filter_->finish());
-    filter_.reset();
-    if (dimmed_) output_.text(style_.reset);
-    dimmed_ = false;
+    if (answer_) show(answer_->finish());
+    answer_.reset();
     if (!at_line_start_) output_.text("\n");
     at_line_start_ = true;
   }
 
  private:
-  void begin(std::string_view prompt) {
-    filter_.emplace(model_.chat_template()->traits().reasoning_tags, prompt);
-    answer_began_ = false;
-  }
-
-  void show(const std::vector<ReasoningFilter::Piece>& pieces) {
-    using Kind = ReasoningFilter::Piece::Kind;
-    const bool styled = *style_.dim != '\0';
-    for (const ReasoningFilter::Piece& piece : pieces) {
-      if (piece.kind != Kind::kAnswer && hide_) continue;
-      // Where reasoning cannot be dimmed, its tags tell it apart.
-      if (piece.kind == Kind::kTag && styled) continue;
-      std::string_view text = piece.text;
-      if (piece.kind == Kind::kAnswer && hide_ && !answer_began_) {
-        text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
-      }
-      if (text.empty()) continue;
-      answer_began_ |= piece.kind == Kind::kAnswer;
-      set_dimmed(piece.kind == Kind::kReasoning && styled);
-      output_.text(text);
-      at_line_start_ = text.ends_with('\n');
-    }
-  }
-
-  void set_dimmed(bool dimmed) {
-    if (dimmed == dimmed_) return;
-    output_.text(dimmed ? style_.dim : style_.reset);
-    dimmed_ = dimmed;
+  void show(const std::string& text) {
+    if (text.empty()) return;
+    output_.text(text);
+    at_line_start_ = text.ends_with('\n');
   }
 
   const engine::Model& model_;
   Output& output_;
   Style style_;
-  bool hide_;
-  std::optional<ReasoningFilter> filter_;
-  bool dimmed_ = false;
-  bool answer_began_ = false;
+  Reasoning reasoning_;
+  std::optional<ShownAnswer> answer_;
   bool at_line_start_ = true;
 };
 
@@ -203,7 +182,8 @@ class ChatLoop {
     output_.remark(text.empty() ? "no system message from now on" : "system message set");
   }
 
-  void undo(const std::string&) {
+  void undo(const std::string& handle) {
+    if (!handle.empty()) return say_or_complain(session_.undo_compaction(handle));
     const auto message = session_.undo();
     report(message.ok() ? Result<void>() : Result<void>(message.error()), "taken back");
   }

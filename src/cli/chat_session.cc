@@ -8,11 +8,13 @@
 
 #include "base/byte_size.h"
 #include "base/utf8.h"
+#include "cli/compaction.h"
 #include "cli/home.h"
 #include "cli/interrupt.h"
 #include "cli/prompt_input.h"
 #include "cli/report.h"
 #include "cli/window_picture.h"
+#include "formats/printable.h"
 
 namespace quire::cli {
 namespace {
@@ -30,14 +32,6 @@ double decode_tok_s(const engine::Generated& generated) {
   const auto& gaps = generated.timings.gaps_ms;
   const double ms = std::accumulate(gaps.begin(), gaps.end(), 0.0);
   return ms > 0.0 ? static_cast<double>(gaps.size()) * 1000.0 / ms : 0.0;
-}
-
-/// "history#3" of what is seen, as the number in the conversation.
-void rename_message(std::string& part, const std::vector<size_t>& index) {
-  const size_t mark = part.find('#');
-  const auto number = mark == std::string::npos ? std::nullopt : parse_int(part.substr(mark + 1));
-  if (!number || *number < 0 || *number >= static_cast<int64_t>(index.size())) return;
-  part = fmt::format("{}#{}", part.substr(0, mark), index[static_cast<size_t>(*number)]);
 }
 
 }  // namespace
@@ -105,7 +99,8 @@ Result<void> ChatSession::open_stored(const std::string& name) {
   output_.remark(fmt::format(
       "conversation '{}' goes on after {} messages{}", name, messages.size(),
       messages.back().role == "user" ? "; the last has no answer: /retry asks again" : ""));
-  return conversation_.restore(std::move(messages));
+  QUIRE_TRY(auto view, stored_->view(messages));
+  return conversation_.restore(std::move(messages), sent_with(std::move(view)));
 }
 
 void ChatSession::keep() {
@@ -182,37 +177,43 @@ engine::GenerateOptions ChatSession::generate_options() const {
   return options;
 }
 
+Result<SeenLog> ChatSession::seen(const GenerationOptions& options,
+                                  context::window::Summarizer* summarizer) {
+  if (!stored_) return seen_log(conversation_.request(), nullptr, dropped_);
+  const PromptMaker maker = loaded_.prompt_maker();
+  StoredWindow window{
+      .stored = *stored_,
+      .text = {maker.tokenizer, *maker.chat_template},
+      .limits = limits_of(engine_->window(), loaded_.model->config().context),
+      .policy = window_policy(options, options.max_tokens),
+      .summarizer = summarizer,
+      .render = [this](const context::ChatRequest& log) { return conversation_.prompt_of(log); },
+      .pinned = pinned_,
+      .left_out = dropped_,
+      .output = output_};
+  return seen_of_stored(window, conversation_.request(), conversation_.messages());
+}
+
 Result<engine::Prompt> ChatSession::fitted_prompt() {
-  context::ChatRequest request = conversation_.request();
-  Json::Array& messages = *request.messages.as_array();
-  Json::Array seen;
-  std::vector<size_t> seen_index;
-  std::vector<std::string> pins;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (dropped_.contains(i)) continue;
-    if (pinned_.contains(i)) pins.push_back(std::to_string(seen.size()));
-    seen.push_back(std::move(messages[i]));
-    seen_index.push_back(i);
-  }
-  request.messages = Json(std::move(seen));
-  QUIRE_TRY(engine::Prompt prompt, conversation_.prompt_of(request));
   GenerationOptions options = options_.generation;
   options.overflow = policy_;
+  ModelSummaries summaries(*loaded_.model, *engine_);
+  QUIRE_TRY(const SeenLog sent, seen(options, summaries.summarizer()));
+  QUIRE_TRY(engine::Prompt prompt, conversation_.prompt_of(sent.request));
   const auto render = [this](const context::ChatRequest& changed) {
     return conversation_.prompt_of(changed);
   };
-  ModelSummaries summaries(*loaded_.model, *engine_);
   QUIRE_TRY(FittedPrompt fitted, fit_prompt({.maker = loaded_.prompt_maker(),
                                              .window = engine_->window(),
                                              .trained = loaded_.model->config().context,
                                              .options = options,
                                              .render = render,
-                                             .pins = std::move(pins),
+                                             .pins = sent.pins(pinned_),
                                              .summarizer = summaries.summarizer()},
                                             std::move(prompt), options.max_tokens));
   say_what_changed(output_, fitted.report);
   report_ = std::move(fitted.report);
-  for (context::window::PartReport& row : report_->parts) rename_message(row.part, seen_index);
+  for (context::window::PartReport& row : report_->parts) row.part = sent.renamed(row.part);
   return std::move(fitted.prompt);
 }
 
@@ -260,6 +261,23 @@ Result<std::string> ChatSession::undo() {
   forget_marks(*last);
   keep();
   return message;
+}
+
+Result<std::string> ChatSession::undo_compaction(const std::string& handle) {
+  if (!stored_) return usage("/undo HANDLE is for a chat with --conversation: its log is kept");
+  QUIRE_TRY(const auto view, stored_->view(conversation_.messages()));
+  const auto has = [&](const LogView::Item& item) {
+    return item.text && item.text->find("undo " + handle + "]") != std::string::npos;
+  };
+  const bool named = view && (handle == fmt::format("v{}", view->id.value) ||
+                              std::ranges::any_of(view->items, has));
+  if (!named) {
+    return usage(fmt::format(
+        "there is no {} to undo; {}", formats::printable(handle),
+        view ? fmt::format("the log is sent as v{}", view->id.value) : "the log is sent as it is"));
+  }
+  QUIRE_TRY_VOID(stored_->drop_view(view->id));
+  return fmt::format("v{} is undone: what it stood for is sent again", view->id.value);
 }
 
 void ChatSession::clear() {

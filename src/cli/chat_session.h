@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/compaction.h"
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/overflow.h"
@@ -60,6 +61,8 @@ class ChatSession {
   /// Answers the last message anew with the next seed. kUsage if there is none.
   Result<engine::FinishReason> retry(const Listener& listener);
 
+  /// Sends what a compaction left out again: `handle` is "v3", or that of a summary ("s3-12").
+  Result<std::string> undo_compaction(const std::string& handle);
   /// Takes back the last message and its answer; returns the message. kUsage if there is none.
   Result<std::string> undo();
   void set_system(std::string text);
@@ -90,6 +93,8 @@ class ChatSession {
   /// Makes the stored conversation equal to this one; complains if that fails.
   void keep();
   Result<engine::FinishReason> answer(const Listener& listener);
+  /// What is sent of the conversation, compacted if it is a stored one that no longer fits.
+  Result<SeenLog> seen(const GenerationOptions& options, context::window::Summarizer* summarizer);
   /// The prompt of what is seen of the conversation, as the window policy leaves it.
   Result<engine::Prompt> fitted_prompt();
   engine::GenerateOptions generate_options() const;

@@ -123,6 +123,24 @@ std::string ChosenChunks::prompt_text() const {
   return text;
 }
 
+std::vector<context::window::Chunk> ChosenChunks::window_chunks() const {
+  std::vector<context::window::Chunk> parts;
+  std::set<std::string> ids;
+  for (const RetrievedChunk& chunk : chunks) {
+    std::string id =
+        fmt::format("{}:{}-{}", utf8_sanitized(chunk.source), chunk.first_line, chunk.last_line);
+    // Several pieces of one long line are told apart by their bytes.
+    if (!ids.insert(id).second) id += fmt::format("@{}", chunk.begin);
+    ids.insert(id);
+    parts.push_back({.id = std::move(id),
+                     .source = utf8_sanitized(chunk.label()),
+                     .text = utf8_sanitized(chunk.text),
+                     .score = chunk.score,
+                     .message = std::nullopt});
+  }
+  return parts;
+}
+
 std::string ChosenChunks::summary() const {
   if (candidates == 0) return "no document holds a word of the question: it stands alone";
   if (chunks.empty())

@@ -11,6 +11,7 @@
 #include "cli/option_parser.h"
 #include "cli/output.h"
 #include "context/retrieval.h"
+#include "context/window/request.h"
 #include "engine/engine.h"
 #include "formats/json.h"
 
@@ -35,8 +36,10 @@ struct ChosenChunks {
   int64_t candidates = 0;
   bool reranked = false;
 
-  /// What stands before the question; empty if nothing was found.
+  /// What stands before the question of a model without a chat template.
   std::string prompt_text() const;
+  /// The same as parts of a request, named by their sources.
+  std::vector<context::window::Chunk> window_chunks() const;
   formats::Json to_json() const;
   /// "3 pieces of 2 documents before the question: a.txt, lines 1-9; ...".
   std::string summary() const;

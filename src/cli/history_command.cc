@@ -32,6 +32,7 @@ struct HistoryOptions {
   std::vector<std::string> arguments;  // the action and what it acts on
   std::optional<int64_t> at;
   bool all = false;
+  bool view = false;
   int64_t limit = 20;
   std::string format = "json";
   OutputOptions output;
@@ -174,7 +175,16 @@ class History {
     QUIRE_TRY(const ConversationInfo info, conversation(argument(0)));
     QUIRE_TRY(const std::vector<StoredMessage> all, store_->all_messages(info.id));
     QUIRE_TRY(const std::vector<StoredMessage> path, store_->path(info.id, place(info)));
-    for (const StoredMessage& stored : options_.all ? all : path) {
+    QUIRE_TRY(const std::optional<context::View> view, newest_view(info, path));
+    if (options_.view) {
+      show_view(view, path);
+    } else if (view) {
+      output_.remark(fmt::format("the model is sent v{} of it, by {}: --view", view->id.value,
+                                 one_line(view->policy)));
+    }
+    for (const StoredMessage& stored : options_.view  ? std::vector<StoredMessage>()
+                                       : options_.all ? all
+                                                      : path) {
       std::string line = heading(stored);
       if (options_.all) {
         line +=
@@ -184,7 +194,7 @@ class History {
     }
     const std::vector<MessageId> others = other_ends(all, path);
     for (const MessageId end : others) {
-      if (!options_.all)
+      if (!options_.all && !options_.view)
         output_.remark(fmt::format("another branch ends at #{0}: --at {0}", end.value));
     }
     Json json = info_json(info);
@@ -192,7 +202,55 @@ class History {
     for (const MessageId end : others) ends.push_back(end.value);
     json.set("messages", messages_json(options_.all ? all : path));
     json.set("other_branches", std::move(ends));
+    json.set("view", view ? view_json(*view) : Json());
     return output_.finish(json);
+  }
+
+  using MaybeView = std::optional<context::View>;
+  Result<MaybeView> newest_view(const ConversationInfo& info,
+                                const std::vector<StoredMessage>& path) {
+    if (path.empty()) return MaybeView();
+    return store_->view_for(info.id, path.back().id);
+  }
+
+  /// As it is sent: texts in place of messages, and what came after them.
+  void show_view(const MaybeView& view, const std::vector<StoredMessage>& path) {
+    const auto show_message = [&](const StoredMessage& stored, const std::string& text) {
+      output_.text(fmt::format("{}\n{}\n\n", heading(stored), shown_text(text)));
+    };
+    if (!view) output_.remark("no compaction: the messages are sent as they are");
+    for (const context::View::Item& item :
+         view ? view->items : std::vector<context::View::Item>()) {
+      const auto stored = std::ranges::find(path, item.last, &StoredMessage::id);
+      if (stored == path.end()) continue;
+      if (item.first != item.last) {
+        output_.text(fmt::format("#{} to #{}\n{}\n\n", item.first.value, item.last.value,
+                                 shown_text(item.summary.value_or(""))));
+      } else {
+        show_message(*stored, item.summary.value_or(stored->message.content));
+      }
+    }
+    for (const StoredMessage& stored : path) {
+      if (!view || stored.id > view->head) show_message(stored, stored.message.content);
+    }
+  }
+
+  static Json view_json(const context::View& view) {
+    Json items(Json::Array{});
+    for (const context::View::Item& item : view.items) {
+      Json entry;
+      entry.set("first", item.first.value);
+      entry.set("last", item.last.value);
+      entry.set("text", item.summary ? Json(utf8_sanitized(*item.summary)) : Json());
+      items.push_back(std::move(entry));
+    }
+    Json json;
+    json.set("id", view.id.value);
+    json.set("policy", utf8_sanitized(view.policy));
+    json.set("head", view.head.value);
+    json.set("created_ms", view.created_ms);
+    json.set("items", std::move(items));
+    return json;
   }
 
   /// The last messages of branches other than `path`.
@@ -312,6 +370,10 @@ Result<void> run_history(const Command& self, const Environment& env,
               "show, fork, export: the branch up to message N, whatever branch it is on",
               store_int(options.at, 0, INT64_MAX)});
   parser.add({{"--all"}, "", "show: the messages of all branches", set(options.all)});
+  parser.add({{"--view"},
+              "",
+              "show: what the model is sent: the messages, or what compaction left of them",
+              set(options.view)});
   parser.add({{"--limit"},
               "N",
               "search: hits at most (default 20)",

@@ -5,89 +5,52 @@
 #include <algorithm>
 
 #include "cli/interrupt.h"
-#include "context/window/grouping.h"
-#include "context/window/raw_cut.h"
+#include "context/window/whole.h"
+#include "engine/reports.h"
 
 namespace quire::cli {
 namespace {
 
 using context::window::KeepPlan;
 using context::window::Limits;
-using context::window::PartKind;
-using context::window::PartReport;
 using context::window::Policy;
 using context::window::Report;
 using context::window::WindowPolicy;
 using context::window::WindowRequest;
 
-WindowPolicy policy_of(const WindowInput& input, std::optional<int64_t> max_tokens) {
-  WindowPolicy policy;
-  policy.policy = input.options.overflow.value_or(Policy::kReject);
-  policy.max_tokens = max_tokens;
-  if (input.options.fit_output) policy.output = context::window::Output::kShrink;
-  policy.pins = input.pins;
-  return policy;
-}
-
-Report report_of(const Limits& limits, const WindowPolicy& policy, const engine::Prompt& prompt) {
-  Report report;
-  report.policy = policy.policy;
-  report.limits = limits;
-  report.budget = context::window::budget_of(limits, policy);
-  report.tokens_before = report.prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
-  context::window::decide_output(policy, report);
-  return report;
-}
-
 Result<WindowRequest> window_request(const context::ChatRequest& chat, WindowPolicy policy) {
   WindowRequest request;
   request.chat = chat;
+  request.chat.insertions.clear();
   QUIRE_TRY(request.contexts, context::window::take_contexts(request.chat.messages));
   request.policy = std::move(policy);
   return request;
 }
 
-/// The parts of a prompt that fits, under the names that the planner gives them.
-Result<std::vector<PartReport>> whole_parts(const engine::Prompt& prompt) {
-  std::vector<PartReport> rows;
-  std::vector<context::window::Part> messages;
-  if (prompt.request) {
-    QUIRE_TRY(const WindowRequest request, window_request(*prompt.request, {}));
-    messages =
-        context::window::group_messages(*request.chat.messages.as_array(), request.contexts).parts;
-  }
-  for (const engine::PromptPart& part : prompt.parts) {
-    PartReport row{.part = part.what,
-                   .kind = PartKind::kTemplate,
-                   .before = part.tokens,
-                   .after = part.tokens,
-                   .action = "kept",
-                   .handle = {},
-                   .why = {}};
-    for (size_t i = 0; i < messages.size(); ++i) {
-      const bool system = part.what == "system" && i == 0;
-      if (!system && !part.what.starts_with(fmt::format("message[{}] ", i))) continue;
-      row.part = messages[i].id;
-      row.kind = messages[i].kind;
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-Result<FittedPrompt> cut_plain(const WindowPolicy& policy, const Limits& limits,
+Result<FittedPrompt> fit_plain(const WindowPolicy& policy, const Limits& limits,
                                const WindowInput& input, engine::Prompt prompt) {
-  Report report = report_of(limits, policy, prompt);
-  QUIRE_TRY(const auto cut,
-            context::window::cut_raw(input.maker.tokenizer, prompt.tokens, policy.policy, report));
-  prompt.tokens = cut;
-  prompt.runs = {{0, report.prompt_tokens, "text"}};
-  prompt.parts = {{"text", report.prompt_tokens}};
-  context::window::decide_output(policy, report);
-  return FittedPrompt{std::move(prompt), std::move(report)};
+  QUIRE_TRY(context::window::FittedText fitted,
+            context::window::fit_text(input.maker.tokenizer, limits, policy, prompt.tokens));
+  prompt.tokens = std::move(fitted.tokens);
+  prompt.runs = {{0, fitted.report.prompt_tokens, "text"}};
+  prompt.parts = {{"text", fitted.report.prompt_tokens}};
+  return FittedPrompt{std::move(prompt), std::move(fitted.report)};
 }
 
 }  // namespace
+
+Limits limits_of(const engine::Window& window, int64_t trained) {
+  return {
+      .window = window.tokens, .by = std::string(engine::name(window.limit)), .trained = trained};
+}
+
+WindowPolicy window_policy(const GenerationOptions& options, std::optional<int64_t> max_tokens) {
+  WindowPolicy policy;
+  policy.policy = options.overflow.value_or(Policy::kReject);
+  policy.max_tokens = max_tokens;
+  if (options.fit_output) policy.output = context::window::Output::kShrink;
+  return policy;
+}
 
 ModelSummaries::ModelSummaries(const engine::Model& model, engine::Engine& engine) {
   if (!engine::writes_summaries_well(model)) return;
@@ -97,21 +60,22 @@ ModelSummaries::ModelSummaries(const engine::Model& model, engine::Engine& engin
 
 Result<FittedPrompt> fit_prompt(const WindowInput& input, engine::Prompt prompt,
                                 std::optional<int64_t> max_tokens) {
-  const WindowPolicy policy = policy_of(input, max_tokens);
-  const Limits limits{.window = input.window.tokens,
-                      .by = std::string(engine::name(input.window.limit)),
-                      .trained = input.trained};
-  Report report = report_of(limits, policy, prompt);
-  if (report.prompt_tokens <= report.budget.usable) {
-    QUIRE_TRY(report.parts, whole_parts(prompt));
+  WindowPolicy policy = window_policy(input.options, max_tokens);
+  policy.pins = input.pins;
+  const Limits limits = limits_of(input.window, input.trained);
+  Report report = context::window::whole_report(
+      limits, policy, prompt.request ? &*prompt.request : nullptr, engine::counted_parts(prompt));
+  const bool fits = report.prompt_tokens <= report.budget.usable;
+  if (fits && input.chunks.empty()) {
     return FittedPrompt{std::move(prompt), std::move(report)};
   }
-  if (policy.policy == Policy::kReject) {
+  if (!fits && policy.policy == Policy::kReject) {
     QUIRE_TRY_VOID(engine::check_fits(input.window, report.prompt_tokens, report.max_tokens));
     return Error{ErrorCode::kDoesNotFit, "the prompt leaves no room for an answer"};
   }
-  if (!prompt.request) return cut_plain(policy, limits, input, std::move(prompt));
+  if (!prompt.request) return fit_plain(policy, limits, input, std::move(prompt));
   QUIRE_TRY(WindowRequest request, window_request(*prompt.request, policy));
+  request.chunks = input.chunks;
   const context::window::TextModel text{input.maker.tokenizer, *input.maker.chat_template};
   QUIRE_TRY(const auto planner, context::window::Planner::create(text, std::move(request)));
   QUIRE_TRY(context::window::Fitted fitted,

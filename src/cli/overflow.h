@@ -20,6 +20,11 @@
 
 namespace quire::cli {
 
+context::window::Limits limits_of(const engine::Window& window, int64_t trained);
+/// What --overflow and --fit-output ask for. `max_tokens`: -n.
+context::window::WindowPolicy window_policy(const GenerationOptions& options,
+                                            std::optional<int64_t> max_tokens);
+
 struct WindowInput {
   PromptMaker maker;
   engine::Window window;
@@ -28,6 +33,8 @@ struct WindowInput {
   /// The prompt of a changed request.
   std::function<Result<engine::Prompt>(const context::ChatRequest&)> render;
   std::vector<std::string> pins = {};
+  /// That stand before the question of `prompt` already.
+  std::vector<context::window::Chunk> chunks = {};
   context::window::Summarizer* summarizer = nullptr;  // null: extraction
 };
 

@@ -16,6 +16,7 @@
 #include "cli/run_options.h"
 #include "cli/session.h"
 #include "cli/stored_turn.h"
+#include "context/window/decompose.h"
 #include "engine/beam_search.h"
 #include "engine/generate.h"
 
@@ -114,11 +115,28 @@ class Run {
     if (options_.documents.use) QUIRE_TRY_VOID(add_documents(prompt));
     if (options_.conversation) {
       QUIRE_TRY(turn_, StoredTurn::begin(env_, *options_.conversation, prompt, loaded_, output_));
-      QUIRE_TRY(prompt_, turn_->prompt());
+      ModelSummaries summaries(*loaded_.model, *engine_);
+      QUIRE_TRY(prompt_,
+                turn_->prompt(*engine_, options_.generation, summaries.summarizer(), output_));
     } else {
       QUIRE_TRY(prompt_, read_prompt(env_, loaded_.prompt_maker(), prompt,
                                      DefaultRendering::kTemplate, output_));
     }
+    return chunks_.empty() ? Result<void>() : insert_documents();
+  }
+
+  Result<engine::Prompt> render(const context::ChatRequest& request) const {
+    return turn_ ? turn_->prompt_of(request)
+                 : engine::chat_prompt(loaded_.model->tokenizer(), *loaded_.model->chat_template(),
+                                       request);
+  }
+
+  /// Before the question, which is the last message.
+  Result<void> insert_documents() {
+    context::ChatRequest request = *prompt_.request;
+    const auto question = static_cast<int32_t>(request.messages.as_array()->size()) - 1;
+    request.insertions = context::window::chunk_insertions(chunks_, question);
+    QUIRE_TRY(prompt_, render(request));
     return {};
   }
 
@@ -135,14 +153,19 @@ class Run {
     return {};
   }
 
-  /// Puts what the documents say before the question, which is read here.
+  /// Finds what the documents say of the question, which is read here. Without a template all of it
+  /// is one text.
   Result<void> add_documents(PromptOptions& prompt) {
     PromptOptions question_only = prompt;
     question_only.prefix_file.reset();
     QUIRE_TRY(const std::string question, read_prompt_text(env_, question_only, output_));
     QUIRE_TRY(chosen_, choose_chunks(env_, *engine_, question, options_.documents, output_));
     output_.remark(chosen_->summary());
-    prompt.pieces = {{PromptOptions::Piece::Kind::kText, chosen_->prompt_text() + question}};
+    // A prefix is the head of the message, so pieces cannot stand before the whole of it.
+    const bool as_parts = loaded_.model->chat_template() != nullptr && !prompt.prefix_file;
+    if (as_parts) chunks_ = chosen_->window_chunks();
+    prompt.pieces = {
+        {PromptOptions::Piece::Kind::kText, (as_parts ? "" : chosen_->prompt_text()) + question}};
     return {};
   }
 
@@ -157,9 +180,7 @@ class Run {
   /// What --overflow and --fit-output make of prompt and -n.
   Result<void> fit_window() {
     const auto render = [this](const context::ChatRequest& request) {
-      return turn_ ? turn_->prompt_of(request)
-                   : engine::chat_prompt(loaded_.model->tokenizer(),
-                                         *loaded_.model->chat_template(), request);
+      return this->render(request);
     };
     ModelSummaries summaries(*loaded_.model, *engine_);
     QUIRE_TRY(FittedPrompt fitted, fit_prompt({.maker = loaded_.prompt_maker(),
@@ -167,6 +188,7 @@ class Run {
                                                .trained = loaded_.model->config().context,
                                                .options = options_.generation,
                                                .render = render,
+                                               .chunks = chunks_,
                                                .summarizer = summaries.summarizer()},
                                               std::move(prompt_), options_.generation.max_tokens));
     prompt_ = std::move(fitted.prompt);
@@ -338,6 +360,7 @@ class Run {
   std::optional<engine::BeamRules> rules_;
   std::unique_ptr<StoredTurn> turn_;
   std::optional<ChosenChunks> chosen_;
+  std::vector<context::window::Chunk> chunks_;  // of chosen_, where they are parts of their own
   std::vector<Choice> choices_;
   std::unique_ptr<engine::TokenConstraint> constraint_;  // null: anything may be said
   std::optional<Error> cut_short_;

@@ -49,12 +49,17 @@ Result<std::vector<StoredConversation::Message>> StoredConversation::messages() 
   return messages;
 }
 
-Result<void> StoredConversation::keep(std::span<const Message> messages) {
+size_t StoredConversation::common(std::span<const Message> messages) const {
   size_t common = 0;
   while (common < std::min(branch_.size(), messages.size()) &&
          is_same(branch_[common], messages[common])) {
     ++common;
   }
+  return common;
+}
+
+Result<void> StoredConversation::keep(std::span<const Message> messages) {
+  const size_t common = this->common(messages);
   const auto parent = common > 0 ? std::optional(branch_[common - 1].id) : std::nullopt;
   std::vector<StoredMessage> added;
   std::vector<context::NewMessage> fresh;
@@ -75,6 +80,45 @@ Result<void> StoredConversation::keep(std::span<const Message> messages) {
   }
   branch_.resize(common);
   std::ranges::move(added, std::back_inserter(branch_));
+  return {};
+}
+
+Result<std::optional<LogView>> StoredConversation::view(std::span<const Message> messages) {
+  const size_t known = common(messages);
+  if (known == 0) return std::optional<LogView>();
+  QUIRE_TRY(const auto stored, store_->view_for(info_.id, branch_[known - 1].id));
+  if (!stored) return std::optional<LogView>();
+  const auto index_of = [&](context::MessageId id) {
+    const auto found = std::ranges::find(branch_, id, &StoredMessage::id);
+    return static_cast<size_t>(found - branch_.begin());
+  };
+  LogView view{.id = stored->id,
+               .policy = stored->policy,
+               .covered = index_of(stored->head) + 1,
+               .items = {}};
+  for (const context::View::Item& item : stored->items) {
+    view.items.push_back({index_of(item.first), index_of(item.last), item.summary});
+    if (view.items.back().last >= view.covered) {
+      return Error{ErrorCode::kBadFile,
+                   fmt::format("view {} of '{}' names a message that is not on its branch",
+                               stored->id.value, info_.name)};
+    }
+  }
+  return std::optional(std::move(view));
+}
+
+Result<void> StoredConversation::add_view(LogView& view, std::span<const Message> messages) {
+  const std::span<const Message> covered = messages.first(view.covered);
+  if (common(covered) < covered.size()) QUIRE_TRY_VOID(keep(covered));
+  context::View stored{.id = {},
+                       .head = branch_[view.covered - 1].id,
+                       .policy = view.policy,
+                       .created_ms = 0,
+                       .items = {}};
+  for (const LogView::Item& item : view.items) {
+    stored.items.push_back({branch_[item.first].id, branch_[item.last].id, item.text});
+  }
+  QUIRE_TRY(view.id, store_->add_view(info_.id, stored));
   return {};
 }
 

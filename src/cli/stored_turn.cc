@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "cli/compaction.h"
 #include "cli/home.h"
+#include "cli/overflow.h"
 #include "cli/prompt_input.h"
 
 namespace quire::cli {
@@ -50,7 +52,8 @@ Result<void> StoredTurn::add_question(const Environment& env, PromptOptions opti
     output.remark("the last message had no answer; this one takes its place");
     messages.pop_back();
   }
-  QUIRE_TRY_VOID(conversation_.restore(std::move(messages)));
+  QUIRE_TRY(auto view, stored_.view(messages));
+  QUIRE_TRY_VOID(conversation_.restore(std::move(messages), sent_with(std::move(view))));
   // The prefix stands at the head of the first user message only.
   const auto is_user = [](const auto& message) { return message.role == "user"; };
   if (std::ranges::any_of(conversation_.messages(), is_user)) options.prefix_file.reset();
@@ -58,6 +61,23 @@ Result<void> StoredTurn::add_question(const Environment& env, PromptOptions opti
   if (options.system) conversation_.set_system(utf8_sanitized(*options.system));
   conversation_.add("user", utf8_sanitized(question));
   return {};
+}
+
+Result<engine::Prompt> StoredTurn::prompt(const engine::Engine& engine,
+                                          const GenerationOptions& options,
+                                          context::window::Summarizer* summarizer, Output& output) {
+  const engine::Model& model = engine.model();
+  StoredWindow window{
+      .stored = stored_,
+      .text = {model.tokenizer(), *model.chat_template()},
+      .limits = limits_of(engine.window(), model.config().context),
+      .policy = window_policy(options, options.max_tokens),
+      .summarizer = summarizer,
+      .render = [this](const context::ChatRequest& log) { return conversation_.prompt_of(log); },
+      .output = output};
+  QUIRE_TRY(const SeenLog sent,
+            seen_of_stored(window, conversation_.request(), conversation_.messages()));
+  return conversation_.prompt_of(sent.request);
 }
 
 Result<void> StoredTurn::keep_question() {

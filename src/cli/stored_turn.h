@@ -10,6 +10,7 @@
 #include "cli/run_options.h"
 #include "cli/session.h"
 #include "cli/stored_conversation.h"
+#include "context/window/summarizer.h"
 #include "engine/conversation.h"
 #include "engine/generate.h"
 #include "formats/json.h"
@@ -26,7 +27,9 @@ class StoredTurn {
                                                    const PromptOptions& prompt,
                                                    const LoadedModel& loaded, Output& output);
 
-  Result<engine::Prompt> prompt() const { return conversation_.prompt(); }
+  /// Of the conversation, or of what compaction leaves of it.
+  Result<engine::Prompt> prompt(const engine::Engine& engine, const GenerationOptions& options,
+                                context::window::Summarizer* summarizer, Output& output);
   /// Of what a window policy leaves of the conversation.
   Result<engine::Prompt> prompt_of(const context::ChatRequest& request) const {
     return conversation_.prompt_of(request);

@@ -24,7 +24,7 @@ void Conversation::set_system(std::string content) {
   if (!content.empty()) messages_.insert(messages_.begin(), {"system", std::move(content)});
 }
 
-Result<void> Conversation::restore(std::vector<Message> messages) {
+Result<void> Conversation::restore(std::vector<Message> messages, const Sent& sent) {
   messages_.clear();
   for (Message& message : messages) {
     const bool generated =
@@ -33,7 +33,7 @@ Result<void> Conversation::restore(std::vector<Message> messages) {
         tokenizer_->decode(message.tokens, context::SpecialText::kSkip)
             .starts_with(message.content);
     if (generated) {
-      QUIRE_TRY(const Prompt asked, prompt());
+      QUIRE_TRY(const Prompt asked, prompt_of(sent ? sent(request()) : request()));
       add_answer(asked, message.content, message.tokens);
     } else {
       messages_.push_back(std::move(message));

@@ -5,6 +5,7 @@
 // rewrites history (drops old reasoning, say), what follows the last answer that it left as it was
 // is tokenized anew. Plain state without an Engine. One thread at a time.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,10 @@ class Conversation {
   /// Replaces or, for an empty text, removes the leading system message.
   void set_system(std::string content);
   /// Replaces all messages. Answers go on standing for the tokens that were chosen, as long as this
-  /// tokenizer reads them as their text.
-  Result<void> restore(std::vector<Message> messages);
+  /// tokenizer reads them as their text. `sent`: what became of request() when it was answered, if
+  /// that was not sent as it is.
+  using Sent = std::function<context::ChatRequest(context::ChatRequest request)>;
+  Result<void> restore(std::vector<Message> messages, const Sent& sent = nullptr);
   /// Forgets messages from `count` on.
   void truncate(size_t count);
   void set_template_kwargs(formats::Json kwargs) { kwargs_ = std::move(kwargs); }

@@ -33,18 +33,19 @@ Json reuse_json(const Reuse& reuse, const Prompt& prompt, const context::Tokeniz
   return json;
 }
 
-Json context_json(const Window& window, int64_t prompt_tokens, std::optional<int64_t> reserve) {
-  Json json;
-  json.set("status", "fits");
-  json.set("policy", "reject");
-  json.set("limit", name(window.limit));
-  json.set("window", window.tokens);
-  json.set("prompt_tokens", prompt_tokens);
-  json.set("reserve", reserve.value_or(window.tokens - prompt_tokens));
-  json.set("kept", Json(Json::Array{}));
-  json.set("dropped", Json(Json::Array{}));
-  json.set("risk", "none");
-  return json;
+std::vector<context::window::CountedPart> counted_parts(const Prompt& prompt) {
+  std::vector<context::window::CountedPart> parts;
+  for (const PromptPart& part : prompt.parts) parts.push_back({part.what, part.tokens});
+  return parts;
+}
+
+Json context_json(const Window& window, const Prompt& prompt, std::optional<int64_t> max_tokens) {
+  context::window::WindowPolicy policy;
+  policy.max_tokens = max_tokens;
+  const context::window::Limits limits{
+      .window = window.tokens, .by = std::string(name(window.limit)), .trained = {}};
+  return context::window::context_json(context::window::whole_report(
+      limits, policy, prompt.request ? &*prompt.request : nullptr, counted_parts(prompt)));
 }
 
 }  // namespace quire::engine

@@ -5,8 +5,10 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "context/tokenizer.h"
+#include "context/window/whole.h"
 #include "engine/engine.h"
 #include "engine/prompt.h"
 #include "engine/window.h"
@@ -18,8 +20,10 @@ namespace quire::engine {
 formats::Json reuse_json(const Reuse& reuse, const Prompt& prompt,
                          const context::Tokenizer& tokenizer);
 
+std::vector<context::window::CountedPart> counted_parts(const Prompt& prompt);
+
 /// It fits, since what does not is refused before.
-formats::Json context_json(const Window& window, int64_t prompt_tokens,
-                           std::optional<int64_t> reserve);
+formats::Json context_json(const Window& window, const Prompt& prompt,
+                           std::optional<int64_t> max_tokens);
 
 }  // namespace quire::engine

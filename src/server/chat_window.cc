@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "context/window/raw_cut.h"
+#include "context/window/whole.h"
 #include "engine/window.h"
 
 namespace quire::server {
@@ -133,31 +133,25 @@ ApiResult<context::window::Report> fit_text(const Backend& backend,
                                             const context::window::WindowPolicy& policy,
                                             engine::Prompt& prompt,
                                             std::optional<int64_t>& max_tokens) {
-  context::window::Report report;
-  report.policy = policy.policy;
-  report.limits = limits_of(backend);
-  report.budget = context::window::budget_of(report.limits, policy);
-  report.tokens_before = report.prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
-  const bool fits = report.prompt_tokens <= report.budget.usable;
-  if (!fits && policy.policy != context::window::Policy::kReject) {
-    Result<std::vector<TokenId>> cut =
-        context::window::cut_raw(backend.model.tokenizer(), prompt.tokens, policy.policy, report);
-    if (!cut.ok()) {
-      if (cut.error().code == ErrorCode::kUsage) {
-        return bad_param("context.policy", cut.error().message + ".");
-      }
-      ApiError error =
-          context_exceeded(report.limits.window, report.tokens_before, std::nullopt, "prompt");
-      error.message = cut.error().message + ".";
-      return error;
+  const context::window::Limits limits = limits_of(backend);
+  Result<context::window::FittedText> fitted =
+      context::window::fit_text(backend.model.tokenizer(), limits, policy, prompt.tokens);
+  if (!fitted.ok()) {
+    if (fitted.error().code == ErrorCode::kUsage) {
+      return bad_param("context.policy", fitted.error().message + ".");
     }
-    prompt.tokens = *std::move(cut);
-    prompt.runs = {{0, report.prompt_tokens, "text"}};
-    prompt.parts = {{"text", report.prompt_tokens}};
+    ApiError error = context_exceeded(limits.window, static_cast<int64_t>(prompt.tokens.size()),
+                                      std::nullopt, "prompt");
+    error.message = fitted.error().message + ".";
+    return error;
   }
-  context::window::decide_output(policy, report);
-  max_tokens = report.max_tokens;
-  return report;
+  if (fitted->report.status == context::window::KeepPlan::Status::kChanged) {
+    prompt.tokens = std::move(fitted->tokens);
+    prompt.runs = {{0, fitted->report.prompt_tokens, "text"}};
+    prompt.parts = {{"text", fitted->report.prompt_tokens}};
+  }
+  max_tokens = fitted->report.max_tokens;
+  return std::move(fitted->report);
 }
 
 }  // namespace quire::server

@@ -98,9 +98,8 @@ void set_reports(Json& json, const Backend& backend, const AnswerEnd& end,
                  std::optional<int64_t> max_tokens, const Json& window_report) {
   json.set("timings", timings_json(end.generated));
   json.set("reuse", engine::reuse_json(end.generated.reuse, end.prompt, backend.model.tokenizer()));
-  const auto prompt_tokens = static_cast<int64_t>(end.prompt.tokens.size());
   json.set("context", window_report.is_null()
-                          ? engine::context_json(backend.engine.window(), prompt_tokens, max_tokens)
+                          ? engine::context_json(backend.engine.window(), end.prompt, max_tokens)
                           : window_report);
 }
 

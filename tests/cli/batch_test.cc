@@ -129,8 +129,26 @@ TEST(Batch, AnswersTheOthersWhenOneLineDoesNotFit) {
   const std::vector<Json> lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_NE(lines[0].find("text"), nullptr);
-  EXPECT_THAT(*at(lines[1], "error").as_string(), HasSubstr("does not fit"));
+  EXPECT_THAT(*at(lines[1], "error").as_string(),
+              HasSubstr("This model's maximum context length is 100 tokens. However,"));
   EXPECT_NE(lines[2].find("text"), nullptr);
+}
+
+TEST(Batch, DoesNotAskWhatAPolicyRefused) {
+  std::string words;
+  for (int i = 0; i < 20; ++i) words += "page ";
+  // It would fit, but for the room that a policy keeps for the answer.
+  const std::string file =
+      scratch_file("pinned.jsonl", "[{\"role\":\"system\",\"content\":\"" + words +
+                                       "\"},{\"role\":\"user\",\"content\":\"hi\"}]\n\"hello\"\n");
+  const RunResult result = run_quire({"run", tiny("llama_tied"), "--batch", file, "--ctx", "64",
+                                      "--overflow", "truncate_left", "--temp", "0"});
+  EXPECT_EQ(result.exit_code, 4) << result.out;
+  const std::vector<Json> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(*at(lines[0], "error").as_string(), HasSubstr("truncate_left"));
+  EXPECT_NE(lines[1].find("text"), nullptr);
+  EXPECT_FALSE(at(lines[1], "context").find("kept")->as_array()->empty());
 }
 
 TEST(Batch, ContinuesTextsWithoutATemplate) {

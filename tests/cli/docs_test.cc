@@ -67,6 +67,31 @@ TEST_F(Docs, StandBeforeTheQuestion) {
   EXPECT_EQ(at(by_hand.json(), "prompt_tokens"), at(answer, "prompt_tokens"));
 }
 
+TEST_F(Docs, ArePartsThatAreNamedByTheirSourceAndChosenAnewWhenTheyDoNotFit) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += "Tree fact " + std::to_string(i) + " holds.\n\n";
+  const std::string file = scratch_file("facts.txt", text);
+  quire({"docs", model_, "add", file, "--chunk-tokens", "24"});
+  const std::string name = "rag#" + std::filesystem::absolute(file).string() + ":";
+  const auto named = [&](const formats::Json& answer, const char* list) {
+    int count = 0;
+    for (const formats::Json& row : *at(at(answer, "context"), list).as_array()) {
+      count += at(row, "part").as_string()->starts_with(name);
+    }
+    return count;
+  };
+  const formats::Json one = ask({"-p", "tree fact", "--docs-tokens", "120"}).json();
+  EXPECT_EQ(*at(at(one, "context"), "status").as_string(), "fits");
+  EXPECT_GT(named(one, "kept"), 0);
+
+  const RunResult all =
+      ask({"-p", "tree fact", "--docs-tokens", "5000", "--overflow", "auto", "--ctx", "128"});
+  ASSERT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_EQ(*at(at(all.json(), "context"), "status").as_string(), "changed");
+  EXPECT_GT(named(all.json(), "kept"), 0);
+  EXPECT_GT(named(all.json(), "dropped"), 0);
+}
+
 TEST_F(Docs, AreJudgedByTheModelIfAsked) {
   quire({"docs", model_, "add", english_, "--chunk-tokens", "24"});
   const formats::Json once = ask({"-p", "tree page", "--rerank"}).json();

@@ -120,6 +120,65 @@ TEST_F(History, AMessageThatDoesNotFitIsNotStored) {
   EXPECT_THAT(contents("talk", {"--all"}), SizeIs(2));
 }
 
+std::string turns(int first, int count) {
+  std::string in;
+  for (int i = first; i < first + count; ++i) {
+    in += "question " + std::to_string(i) + " " + std::string(20, 'q') + "\n";
+  }
+  return in;
+}
+
+TEST_F(History, CompactionAddsAViewAndLosesNothing) {
+  const std::vector<std::string> window = {"--ctx", "256", "--overflow", "truncate_left"};
+  const RunResult long_one = chat("long", turns(0, 10), window);
+  ASSERT_EQ(long_one.exit_code, 0) << long_one.err;
+  EXPECT_THAT(long_one.err, HasSubstr("compacted by truncate_left"));
+  EXPECT_THAT(contents("long"), SizeIs(20));
+  const formats::Json shown = quire({"history", "show", "long", "--json"}).json();
+  EXPECT_EQ(*at(at(shown, "view"), "policy").as_string(), "truncate_left");
+  const std::string view = quire({"history", "show", "long", "--view"}).out;
+  EXPECT_THAT(view, Not(HasSubstr("question 0 ")));
+  EXPECT_THAT(view, HasSubstr("question 9 "));
+  EXPECT_THAT(quire({"history", "show", "long"}).out, HasSubstr("question 0 "));
+}
+
+TEST_F(History, ACompactedConversationGoesOnFromItsViewAndReadsOnlyWhatIsNew) {
+  const std::vector<std::string> window = {"--ctx", "256", "--overflow", "truncate_left"};
+  chat("long", turns(0, 10), window);
+  const auto view_of = [&] {
+    const formats::Json shown = quire({"history", "show", "long", "--json"}).json();
+    return *at(at(shown, "view"), "id").as_int();
+  };
+  const int64_t before = view_of();
+  const RunResult again = chat("long", "hi\nho\n/stats\n");
+  EXPECT_EQ(view_of(), before);
+  EXPECT_THAT(again.err, Not(HasSubstr("compacted")));
+  // A copy has no view: the whole log is beyond the window.
+  quire({"history", "fork", "long", "copy"});
+  const auto run = [&](const std::string& name) {
+    return quire({"run", tiny("llama_tied"), "--conversation", name, "-n", "4", "-p", "hey"});
+  };
+  EXPECT_EQ(run("long").exit_code, 0);
+  EXPECT_EQ(run("copy").exit_code, 4);
+
+  const std::string handle = "v" + std::to_string(before);
+  EXPECT_THAT(chat("long", "/undo v999\n").err, HasSubstr("is sent as " + handle));
+  const RunResult undone = chat("long", "/undo " + handle + "\n");
+  EXPECT_THAT(undone.err, HasSubstr(handle + " is undone"));
+  EXPECT_THAT(contents("long"), SizeIs(26));
+}
+
+TEST_F(History, ACompactedConversationGivesTheSameAnswersInANewProcess) {
+  const std::vector<std::string> window = {"--ctx", "256", "--overflow", "head_tail"};
+  const RunResult at_once = chat("one", turns(0, 13), window);
+  EXPECT_THAT(at_once.err, HasSubstr("compacted"));
+  const RunResult first = chat("two", turns(0, 11), window);
+  EXPECT_THAT(first.err, HasSubstr("compacted"));
+  EXPECT_EQ(
+      first.out + chat("two", turns(11, 1), window).out + chat("two", turns(12, 1), window).out,
+      at_once.out);
+}
+
 TEST_F(History, FindsForksExportsAndRemoves) {
   chat("谈话", "缓存页 in memory\n", {"--system", "brief"});
   const formats::Json hits = quire({"history", "search", "存页", "--json"}).json();

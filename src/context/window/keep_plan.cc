@@ -174,6 +174,7 @@ Budget budget_of(const Limits& limits, const WindowPolicy& policy) {
 Limits compacted(const Limits& limits, WindowPolicy& policy) {
   const Budget budget = budget_of(limits, policy);
   policy.reserve_output = budget.reserve;
+  policy.step = 0;
   Limits low = limits;
   low.window = budget.reserve +
                static_cast<int64_t>(static_cast<double>(budget.usable) * policy.watermarks.low);
@@ -245,19 +246,31 @@ bool Planner::shorten(const Step& step, KeepPlan& plan) const {
   return true;
 }
 
-Error overflow_error(const Planner& planner, const KeepPlan& plan) {
-  const Policy policy = planner.request().policy.policy;
-  std::string sentence = fmt::format(
+namespace {
+
+std::string numbers_of(const Limits& limits, int64_t prompt_tokens, int64_t reserve) {
+  return fmt::format(
       "This model's maximum context length is {} tokens. However, your messages resulted in {} "
       "tokens, and {} more must be left for the answer",
-      plan.limits.window, plan.tokens_before, plan.budget.reserve);
+      limits.window, prompt_tokens, reserve);
+}
+
+}  // namespace
+
+Error reject_error(const Limits& limits, int64_t prompt_tokens, int64_t reserve) {
+  return {ErrorCode::kDoesNotFit,
+          fmt::format("{}: {} too many; shorten the request, lower max_tokens, or choose an "
+                      "overflow policy ({})",
+                      numbers_of(limits, prompt_tokens, reserve),
+                      prompt_tokens + reserve - limits.window, policy_names())};
+}
+
+Error overflow_error(const Planner& planner, const KeepPlan& plan) {
+  const Policy policy = planner.request().policy.policy;
   if (policy == Policy::kReject) {
-    sentence += fmt::format(
-        ": {} too many; shorten the request, lower max_tokens, or choose an "
-        "overflow policy ({})",
-        plan.deficit(), policy_names());
-    return {ErrorCode::kDoesNotFit, std::move(sentence)};
+    return reject_error(plan.limits, plan.tokens_before, plan.budget.reserve);
   }
+  std::string sentence = numbers_of(plan.limits, plan.tokens_before, plan.budget.reserve);
   sentence += fmt::format("; {} brings the prompt down to {} at best, {} too many", name(policy),
                           plan.tokens, plan.deficit());
   std::string pinned;

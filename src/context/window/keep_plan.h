@@ -33,7 +33,7 @@ struct Budget {
 };
 Budget budget_of(const Limits& limits, const WindowPolicy& policy);
 /// Limits under which a plan compacts to the low watermark; `policy` is given the room for the
-/// answer that it has under the whole window.
+/// answer that it has under the whole window, and no steps: the mark leaves room enough to grow.
 Limits compacted(const Limits& limits, WindowPolicy& policy);
 
 struct KeepPlan {
@@ -80,6 +80,10 @@ class Planner {
   Anatomy anatomy_;
   std::unique_ptr<Sources> sources_;  // refers to the two above
 };
+
+/// The error of a request that is left as it came and does not fit, in the words that clients of
+/// OpenAI's API look for.
+Error reject_error(const Limits& limits, int64_t prompt_tokens, int64_t reserve);
 
 /// The error of a refused plan, in the words that clients of OpenAI's API look for. Names the
 /// window, the prompt's tokens, and what could not be touched.
