@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/byte_size.h"
@@ -88,6 +89,14 @@ class ViewBuilder {
   bool summarizing_ = false;
 };
 
+/// Whether more than the question is cut, which is this turn's alone.
+bool shortens_history(const Draft& draft, size_t question) {
+  const auto history = std::span(draft.messages).first(question);
+  return std::ranges::any_of(history, [](const Draft::Message& message) {
+    return message.treatment != Treatment::kKeep || message.without_thinking;
+  });
+}
+
 /// Nothing where no plan shortens the log.
 Result<std::optional<LogView>> compacted(StoredWindow& window, const SeenLog& seen) {
   WindowRequest request;
@@ -102,7 +111,7 @@ Result<std::optional<LogView>> compacted(StoredWindow& window, const SeenLog& se
   if (plan.status != KeepPlan::Status::kChanged) return std::optional<LogView>();
   QUIRE_TRY(const Fitted fitted, context::window::carry_out(*planner, plan, window.summarizer));
   const auto question = static_cast<size_t>(planner->anatomy().question);
-  if (seen.messages[question].index == 0) return std::optional<LogView>();
+  if (!shortens_history(plan.draft, question)) return std::optional<LogView>();
   LogView view = ViewBuilder(seen, plan.draft, fitted).build(question);
   view.policy = context::window::name(window.policy.policy);
   for (const std::string& note : fitted.report.notes) window.output.remark(note);

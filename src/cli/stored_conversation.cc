@@ -98,7 +98,8 @@ Result<std::optional<LogView>> StoredConversation::view(std::span<const Message>
                .items = {}};
   for (const context::View::Item& item : stored->items) {
     view.items.push_back({index_of(item.first), index_of(item.last), item.summary});
-    if (view.items.back().last >= view.covered) {
+    if (view.items.back().first > view.items.back().last ||
+        view.items.back().last >= view.covered) {
       return Error{ErrorCode::kBadFile,
                    fmt::format("view {} of '{}' names a message that is not on its branch",
                                stored->id.value, info_.name)};

@@ -142,6 +142,15 @@ TEST_F(History, CompactionAddsAViewAndLosesNothing) {
   EXPECT_THAT(quire({"history", "show", "long"}).out, HasSubstr("question 0 "));
 }
 
+TEST_F(History, AQuestionThatIsCutIsNoCompaction) {
+  const RunResult cut =
+      chat("talk", std::string(400, 'x') + "\n", {"--ctx", "256", "--overflow", "auto"});
+  EXPECT_THAT(cut.err, HasSubstr("changed by auto"));
+  const formats::Json shown = quire({"history", "show", "talk", "--json"}).json();
+  EXPECT_TRUE(at(shown, "view").is_null());
+  EXPECT_THAT(quire({"history", "show", "talk", "--view"}).err, HasSubstr("as they are"));
+}
+
 TEST_F(History, ACompactedConversationGoesOnFromItsViewAndReadsOnlyWhatIsNew) {
   const std::vector<std::string> window = {"--ctx", "256", "--overflow", "truncate_left"};
   chat("long", turns(0, 10), window);
