@@ -121,6 +121,10 @@ ConversationStore::ConversationStore(std::unique_ptr<Database> database, Clock c
 
 ConversationStore::~ConversationStore() = default;
 
+const std::string& ConversationStore::path() const {
+  return database_->path();
+}
+
 int64_t ConversationStore::system_clock_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -228,16 +232,18 @@ Result<void> ConversationStore::check_in(ConversationId id, std::optional<Messag
 
 Result<std::vector<MessageId>> ConversationStore::append(ConversationId id,
                                                          std::optional<MessageId> parent,
-                                                         std::span<const NewMessage> messages) {
+                                                         std::span<const NewMessage> messages,
+                                                         GoOn go_on) {
   const std::lock_guard lock(mutex_);
   QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
-  QUIRE_TRY(std::vector<MessageId> ids, append_locked(id, parent, messages));
+  QUIRE_TRY(std::vector<MessageId> ids, append_locked(id, parent, messages, go_on));
   QUIRE_TRY_VOID(transaction.commit());
   return ids;
 }
 
 Result<std::vector<MessageId>> ConversationStore::append_locked(
-    ConversationId id, std::optional<MessageId> parent, std::span<const NewMessage> messages) {
+    ConversationId id, std::optional<MessageId> parent, std::span<const NewMessage> messages,
+    GoOn go_on) {
   QUIRE_TRY_VOID(check_in(id, parent));
   QUIRE_TRY(Statement insert,
             database_->prepare("INSERT INTO messages(conversation, parent, role, content, fields, "
@@ -257,10 +263,16 @@ Result<std::vector<MessageId>> ConversationStore::append_locked(
     const SearchText text = search_text(message.content);
     index.bind(1, parent->value).bind(2, std::string_view(text.words));
     QUIRE_TRY_VOID(index.bind(3, std::string_view(text.bigrams)).run());
+    if (!message.handle.empty()) QUIRE_TRY_VOID(insert_handle(id, message.handle, *parent));
   }
   QUIRE_TRY(Statement update,
-            database_->prepare("UPDATE conversations SET head = ?, changed_ms = ? WHERE id = ?"));
-  QUIRE_TRY_VOID(update.bind(1, value_of(parent)).bind(2, now).bind(3, id.value).run());
+            database_->prepare(go_on == GoOn::kWithTheLast
+                                   ? "UPDATE conversations SET changed_ms = ?, head = ?3 "
+                                     "WHERE id = ?2"
+                                   : "UPDATE conversations SET changed_ms = ? WHERE id = ?"));
+  update.bind(1, now).bind(2, id.value);
+  if (go_on == GoOn::kWithTheLast) update.bind(3, value_of(parent));
+  QUIRE_TRY_VOID(update.run());
   if (database_->changes() == 0) {
     return Error{ErrorCode::kNotFound, "the conversation was removed meanwhile"};
   }
@@ -270,7 +282,7 @@ Result<std::vector<MessageId>> ConversationStore::append_locked(
 Result<void> ConversationStore::set_head(ConversationId id, std::optional<MessageId> head) {
   const std::lock_guard lock(mutex_);
   QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
-  QUIRE_TRY_VOID(append_locked(id, head, {}));
+  QUIRE_TRY_VOID(append_locked(id, head, {}, GoOn::kWithTheLast));
   return transaction.commit();
 }
 
@@ -311,7 +323,8 @@ Result<ConversationInfo> ConversationStore::fork(std::string_view owner, Convers
   QUIRE_TRY(ConversationInfo info, create_locked(owner, name, Json(Json::Object{})));
   std::vector<NewMessage> copies;
   for (const StoredMessage& stored : path) copies.push_back(stored.message);
-  QUIRE_TRY(const std::vector<MessageId> ids, append_locked(info.id, std::nullopt, copies));
+  QUIRE_TRY(const std::vector<MessageId> ids,
+            append_locked(info.id, std::nullopt, copies, GoOn::kWithTheLast));
   QUIRE_TRY_VOID(transaction.commit());
   info.messages = static_cast<int64_t>(ids.size());
   info.branches = ids.empty() ? 0 : 1;
@@ -326,6 +339,14 @@ Result<void> ConversationStore::set_handle(std::string_view owner, const std::st
             database_->prepare("INSERT OR REPLACE INTO handles(owner, handle, message) "
                                "VALUES(?, ?, ?)"));
   return insert.bind(1, owner).bind(2, std::string_view(handle)).bind(3, message.value).run();
+}
+
+Result<void> ConversationStore::insert_handle(ConversationId id, const std::string& handle,
+                                              MessageId message) {
+  QUIRE_TRY(Statement insert,
+            database_->prepare("INSERT INTO handles(owner, handle, message) SELECT owner, ?, ? "
+                               "FROM conversations WHERE id = ?"));
+  return insert.bind(1, std::string_view(handle)).bind(2, message.value).bind(3, id.value).run();
 }
 
 Result<std::optional<ConversationStore::Place>> ConversationStore::find_message(

@@ -42,6 +42,8 @@ struct ViewId {
 
 /// Who the command line is.
 inline constexpr std::string_view kLocalOwner = "local";
+/// Of a message that was erased.
+inline constexpr std::string_view kErasedRole = "erased";
 
 struct NewMessage {
   std::string role;
@@ -49,6 +51,7 @@ struct NewMessage {
   formats::Json fields;         // an object with what else it holds (tool_calls), or null
   std::vector<TokenId> tokens;  // of a generated answer, as they were chosen
   std::string model;            // that generated it
+  std::string handle = {};      // by which find_message() finds it; "" for none
 };
 
 struct StoredMessage {
@@ -96,6 +99,7 @@ class ConversationStore {
                                                          Clock clock = system_clock_ms);
   static int64_t system_clock_ms();
   ~ConversationStore();
+  const std::string& path() const;
 
   /// kUsage if the owner has one of that name.
   Result<ConversationInfo> create(std::string_view owner, const std::string& name,
@@ -109,10 +113,13 @@ class ConversationStore {
   /// With all branches and views; what it held is wiped from the file.
   Result<void> remove(ConversationId id);
 
+  enum class GoOn : uint8_t { kWithTheLast, kAsBefore };
   /// Adds messages one after the other behind `parent` (none: at the beginning), and goes on with
-  /// the last: together or not at all. kUsage if `parent` is no message of this conversation.
+  /// the last unless `go_on` says otherwise: together or not at all. kUsage if `parent` is no
+  /// message of this conversation.
   Result<std::vector<MessageId>> append(ConversationId id, std::optional<MessageId> parent,
-                                        std::span<const NewMessage> messages);
+                                        std::span<const NewMessage> messages,
+                                        GoOn go_on = GoOn::kWithTheLast);
   /// Goes on with another branch, or shorter with this one.
   Result<void> set_head(ConversationId id, std::optional<MessageId> head);
   /// From the first message to `head`. kUsage if `head` is no message of this conversation.
@@ -135,6 +142,10 @@ class ConversationStore {
   };
   Result<std::optional<Place>> find_message(std::string_view owner, std::string_view handle);
 
+  /// What a message was is wiped from the file, with its handles and all views that show or
+  /// summarize it; an empty one of the role kErasedRole stays in its place.
+  Result<void> erase(ConversationId id, std::span<const MessageId> messages);
+
   /// Compaction: adds a view, deletes nothing. Items in order, all on the path to `view.head`.
   Result<ViewId> add_view(ConversationId id, const View& view);
   /// The newest view of a beginning of the path to `head`, if there is one.
@@ -149,7 +160,8 @@ class ConversationStore {
   Result<ConversationInfo> create_locked(std::string_view owner, const std::string& name,
                                          const formats::Json& metadata);
   Result<std::vector<MessageId>> append_locked(ConversationId id, std::optional<MessageId> parent,
-                                               std::span<const NewMessage> messages);
+                                               std::span<const NewMessage> messages, GoOn go_on);
+  Result<void> insert_handle(ConversationId id, const std::string& handle, MessageId message);
   Result<void> insert_view_items(ConversationId id, ViewId view, std::span<const View::Item> items);
   Result<std::vector<StoredMessage>> path_locked(ConversationId id, std::optional<MessageId> head);
   Result<void> check_in(ConversationId id, std::optional<MessageId> message);

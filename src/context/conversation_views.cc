@@ -6,14 +6,12 @@
 namespace quire::context {
 namespace {
 
-/// Takes the messages out of the index, which keeps no text and so is told what to forget.
-Result<void> forget_text(const Database& database, ConversationId id) {
-  QUIRE_TRY(Statement select,
-            database.prepare("SELECT id, content FROM messages WHERE conversation = ?"));
+/// Takes the selected messages (id, content) out of the index, which keeps no text and so is told
+/// what to forget.
+Result<void> forget_text(const Database& database, Statement& select) {
   QUIRE_TRY(Statement forget,
             database.prepare("INSERT INTO message_text(message_text, rowid, words, bigrams) "
                              "VALUES('delete', ?, ?, ?)"));
-  select.bind(1, id.value);
   for (;;) {
     QUIRE_TRY(const bool row, select.step());
     if (!row) return {};
@@ -23,13 +21,24 @@ Result<void> forget_text(const Database& database, ConversationId id) {
   }
 }
 
+/// Makes a commit leave nothing behind of what it deleted.
+Result<void> commit_wiped(const Database& database, Transaction& transaction) {
+  // Merged segments hold no word of what is gone.
+  QUIRE_TRY_VOID(database.execute("INSERT INTO message_text(message_text) VALUES('optimize')"));
+  QUIRE_TRY_VOID(transaction.commit());
+  // The log still holds old pages; another process that reads may keep it.
+  return database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
 }  // namespace
 
 Result<void> ConversationStore::remove(ConversationId id) {
   const std::lock_guard lock(mutex_);
   QUIRE_TRY_VOID(database_->execute("PRAGMA secure_delete=ON"));
   QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
-  QUIRE_TRY_VOID(forget_text(*database_, id));
+  QUIRE_TRY(Statement texts,
+            database_->prepare("SELECT id, content FROM messages WHERE conversation = ?"));
+  QUIRE_TRY_VOID(forget_text(*database_, texts.bind(1, id.value)));
   for (const std::string_view sql :
        {"DELETE FROM view_items WHERE view IN (SELECT id FROM views WHERE conversation = ?)",
         "DELETE FROM views WHERE conversation = ?",
@@ -41,11 +50,34 @@ Result<void> ConversationStore::remove(ConversationId id) {
     QUIRE_TRY(Statement statement, database_->prepare(sql));
     QUIRE_TRY_VOID(statement.bind(1, id.value).run());
   }
-  // Merged segments hold no word of what is gone.
-  QUIRE_TRY_VOID(database_->execute("INSERT INTO message_text(message_text) VALUES('optimize')"));
-  QUIRE_TRY_VOID(transaction.commit());
-  // The log still holds old pages; another process that reads may keep it.
-  return database_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  return commit_wiped(*database_, transaction);
+}
+
+Result<void> ConversationStore::erase(ConversationId id, std::span<const MessageId> messages) {
+  const std::lock_guard lock(mutex_);
+  QUIRE_TRY_VOID(database_->execute("PRAGMA secure_delete=ON"));
+  QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
+  for (const MessageId message : messages) {
+    QUIRE_TRY_VOID(check_in(id, message));
+    QUIRE_TRY(Statement text, database_->prepare("SELECT id, content FROM messages WHERE id = ?"));
+    QUIRE_TRY_VOID(forget_text(*database_, text.bind(1, message.value)));
+    // What a view's summary says of it goes too.
+    QUIRE_TRY(Statement views,
+              database_->prepare("DELETE FROM view_items WHERE view IN (SELECT view FROM "
+                                 "view_items WHERE ?1 BETWEEN first AND last AND view IN (SELECT "
+                                 "id FROM views WHERE conversation = ?2))"));
+    QUIRE_TRY_VOID(views.bind(1, message.value).bind(2, id.value).run());
+    QUIRE_TRY(Statement blank, database_->prepare("UPDATE messages SET role = ?, content = '', "
+                                                  "fields = NULL, tokens = NULL WHERE id = ?"));
+    QUIRE_TRY_VOID(blank.bind(1, kErasedRole).bind(2, message.value).run());
+    QUIRE_TRY(Statement handles, database_->prepare("DELETE FROM handles WHERE message = ?"));
+    QUIRE_TRY_VOID(handles.bind(1, message.value).run());
+  }
+  QUIRE_TRY(Statement empty,
+            database_->prepare("DELETE FROM views WHERE conversation = ? AND NOT EXISTS (SELECT 1 "
+                               "FROM view_items i WHERE i.view = views.id)"));
+  QUIRE_TRY_VOID(empty.bind(1, id.value).run());
+  return commit_wiped(*database_, transaction);
 }
 
 Result<ViewId> ConversationStore::add_view(ConversationId id, const View& view) {

@@ -94,6 +94,14 @@ ApiError unavailable(std::string message) {
           .retry_after_s = 2};
 }
 
+ApiError not_found(std::string message) {
+  return {.status = 404, .message = std::move(message), .code = "not_found"};
+}
+
+ApiError no_store() {
+  return not_found("This server stores no responses and conversations: it runs with --no-store.");
+}
+
 ApiError from_status(int status, std::string message) {
   ApiError error{.status = status, .message = std::move(message)};
   if (status >= 500) error.type = "server_error";

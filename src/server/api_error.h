@@ -50,6 +50,8 @@ ApiError model_not_found(std::string_view model);
 ApiError context_exceeded(int64_t window, int64_t prompt, std::optional<int64_t> completion,
                           std::string param);
 ApiError unavailable(std::string message);  // 503: loading or stopping
+ApiError not_found(std::string message);
+ApiError no_store();  // --no-store
 ApiError from_status(int status, std::string message);
 /// What the engine refused or failed at.
 ApiError from_error(const Error& error);

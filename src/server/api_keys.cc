@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/hash.h"
+#include "base/sha256.h"
 
 namespace quire::server {
 namespace {
@@ -59,19 +60,20 @@ ApiKeys::ApiKeys(std::vector<std::string> keys, std::string secret) : keys_(std:
     digest.add(std::string_view(secret));
     digest.add(std::string_view(key));
     const Digest id = digest.finish();
-    tenants_.push_back(fmt::format("{:016x}{:016x}", id.high, id.low));
+    callers_.push_back({.tenant = fmt::format("{:016x}{:016x}", id.high, id.low),
+                        .owner = "key:" + sha256_hex("quire conversations\n" + key)});
   }
 }
 
-std::optional<std::string> ApiKeys::tenant_of(const HttpRequest& request) const {
-  if (!required()) return "";
+std::optional<ApiKeys::Caller> ApiKeys::caller_of(const HttpRequest& request) const {
+  if (!required()) return Caller{.tenant = "", .owner = "anyone"};
   const std::string_view key = presented_key(request);
-  std::optional<std::string> tenant;
+  std::optional<Caller> caller;
   // All of them, whichever it is.
   for (size_t i = 0; i < keys_.size(); ++i) {
-    if (equal_in_constant_time(keys_[i], key)) tenant = tenants_[i];
+    if (equal_in_constant_time(keys_[i], key)) caller = callers_[i];
   }
-  return tenant;
+  return caller;
 }
 
 Result<std::vector<std::string>> parse_api_keys(std::string_view text, std::string_view what) {

@@ -2,7 +2,8 @@
 //
 // Keys are compared in a time that does not depend on where they differ. Each key is a tenant of
 // its own, named by a hash with a secret that is drawn anew for each process: nothing that leaves
-// it can be traced back to a key. Immutable; any thread.
+// it can be traced back to a key. What a key's user stores outlives the process under an owner's
+// name, a SHA-256 of the key. Immutable; any thread.
 #pragma once
 #include <optional>
 #include <string>
@@ -23,13 +24,17 @@ class ApiKeys {
   ApiKeys(std::vector<std::string> keys, std::string secret);
 
   bool required() const { return !keys_.empty(); }
-  /// The tenant that the request belongs to; nothing if its key is missing or wrong. The key is
-  /// taken from "Authorization: Bearer KEY" or "x-api-key: KEY".
-  std::optional<std::string> tenant_of(const HttpRequest& request) const;
+  struct Caller {
+    std::string tenant;  // whose cache; "" without keys
+    std::string owner;   // whose stored conversations; the same in every process
+  };
+  /// Who the request comes from; nothing if its key is missing or wrong. The key is taken from
+  /// "Authorization: Bearer KEY" or "x-api-key: KEY".
+  std::optional<Caller> caller_of(const HttpRequest& request) const;
 
  private:
   std::vector<std::string> keys_;
-  std::vector<std::string> tenants_;  // one a key
+  std::vector<Caller> callers_;  // one a key
 };
 
 /// One key a line; blanks around a key, empty lines and lines that begin with # are left out.

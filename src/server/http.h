@@ -60,6 +60,8 @@ class HttpExchange {
 
   /// Runs `work` on the I/O thread, after all that was posted before.
   virtual void post(std::function<void()> work) = 0;
+  /// Runs `work` where handlers run.
+  virtual void post_to_worker(std::function<void()> work) = 0;
 };
 
 /// Decodes %XX; '+' stays. Nothing else is special. Ill-formed escapes stay as they are.

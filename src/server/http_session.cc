@@ -65,6 +65,9 @@ class Exchange : public HttpExchange {
     });
   }
   void post(std::function<void()> work) override { asio::post(server_.io, std::move(work)); }
+  void post_to_worker(std::function<void()> work) override {
+    asio::post(server_.workers, std::move(work));
+  }
 
  private:
   /// At once on the I/O thread, else there soon.

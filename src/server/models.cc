@@ -35,8 +35,9 @@ void handle_models(const Call& call) {
 }
 
 void handle_model(const Call& call) {
-  if (!call.serving.answers_to(call.rest)) return reply(call, model_not_found(call.rest));
-  reply(call, model_json(call.serving, call.rest));
+  const std::string& name = call.captures.front();
+  if (!call.serving.answers_to(name)) return reply(call, model_not_found(name));
+  reply(call, model_json(call.serving, name));
 }
 
 }  // namespace quire::server

@@ -21,7 +21,7 @@ constexpr std::array kRoutes = {
     Route{"GET", "/props", handle_props},
     Route{"GET", "/debug/pages", handle_debug_pages},
     Route{"GET", "/v1/models", handle_models},
-    Route{"GET", "/v1/models/*", handle_model},
+    Route{"GET", "/v1/models/**", handle_model},
     Route{"POST", "/tokenize", handle_tokenize},
     Route{"POST", "/detokenize", handle_detokenize},
     Route{"POST", "/apply-template", handle_apply_template},
@@ -29,6 +29,18 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/chat/completions/input_tokens", handle_input_tokens},
     Route{"POST", "/v1/completions", handle_completions},
     Route{"POST", "/v1/responses", handle_responses},
+    Route{"GET", "/v1/responses/*", handle_response, Access::kKey, Needs::kStore},
+    Route{"DELETE", "/v1/responses/*", handle_delete_response, Access::kKey, Needs::kStore},
+    Route{"GET", "/v1/responses/*/input_items", handle_response_input_items, Access::kKey,
+          Needs::kStore},
+    Route{"POST", "/v1/conversations", handle_create_conversation, Access::kKey, Needs::kStore},
+    Route{"GET", "/v1/conversations/*", handle_conversation, Access::kKey, Needs::kStore},
+    Route{"POST", "/v1/conversations/*", handle_update_conversation, Access::kKey, Needs::kStore},
+    Route{"DELETE", "/v1/conversations/*", handle_delete_conversation, Access::kKey, Needs::kStore},
+    Route{"POST", "/v1/conversations/*/items", handle_add_items, Access::kKey, Needs::kStore},
+    Route{"GET", "/v1/conversations/*/items", handle_items, Access::kKey, Needs::kStore},
+    Route{"GET", "/v1/conversations/*/items/*", handle_item, Access::kKey, Needs::kStore},
+    Route{"DELETE", "/v1/conversations/*/items/*", handle_delete_item, Access::kKey, Needs::kStore},
     Route{"POST", "/v1/context/count", handle_context_count},
     Route{"POST", "/v1/context/plan", handle_context_plan},
     Route{"POST", "/v1/context/compact", handle_context_compact},
@@ -40,10 +52,27 @@ constexpr std::array kRoutes = {
     Route{"POST", "/api/generate", handle_ollama_generate},
 };
 
+/// What the route's stars stand for, if it matches.
+std::optional<std::vector<std::string_view>> match(std::string_view pattern,
+                                                   std::string_view path) {
+  std::vector<std::string_view> captures;
+  for (;;) {
+    const size_t star = pattern.find('*');
+    if (path.substr(0, star) != pattern.substr(0, star)) return std::nullopt;
+    if (star == std::string_view::npos) return captures;
+    path.remove_prefix(star);
+    pattern.remove_prefix(star + 1);
+    const bool takes_rest = pattern == "*";
+    const std::string_view taken = path.substr(0, takes_rest ? path.size() : path.find('/'));
+    if (taken.empty()) return std::nullopt;
+    captures.push_back(taken);
+    if (takes_rest) return captures;
+    path.remove_prefix(taken.size());
+  }
+}
+
 bool path_matches(const Route& route, std::string_view path) {
-  if (!route.path.ends_with('*')) return route.path == path;
-  const std::string_view start = route.path.substr(0, route.path.size() - 1);
-  return path.size() > start.size() && path.starts_with(start);
+  return match(route.path, path).has_value();
 }
 
 /// HEAD is GET without a body.
@@ -93,6 +122,9 @@ class CountedExchange : public HttpExchange {
   void end_stream() override { inner_->end_stream(); }
   void on_close(std::function<void()> callback) override { inner_->on_close(std::move(callback)); }
   void post(std::function<void()> work) override { inner_->post(std::move(work)); }
+  void post_to_worker(std::function<void()> work) override {
+    inner_->post_to_worker(std::move(work));
+  }
 
  private:
   void count(int status) {
@@ -143,10 +175,8 @@ const Route* find_route(const HttpRequest& request) {
 ApiError no_route(const HttpRequest& request, std::string& allow) {
   allow = allowed_methods(request.path);
   if (allow.empty()) {
-    ApiError error = from_status(
-        404, fmt::format("There is nothing at {} here.", formats::printable(request.path)));
-    error.code = "not_found";
-    return error;
+    return not_found(fmt::format("There is nothing at {} here.",
+                                 formats::printable(request.path)));
   }
   return from_status(405, fmt::format("{} takes {}, not {}.", formats::printable(request.path),
                                       allow, formats::printable(request.method)));
@@ -174,24 +204,26 @@ void dispatch(Serving& serving, std::shared_ptr<HttpExchange> inner) {
     add_cors_headers(*exchange);
     if (answer_preflight(*exchange)) return;
   }
-  std::optional<std::string> tenant = serving.keys().tenant_of(request);
+  const std::optional<ApiKeys::Caller> caller = serving.keys().caller_of(request);
   const bool open = route != nullptr && route->access == Access::kOpen;
-  if (!tenant && !open) return refuse(unauthorized());
+  if (!caller && !open) return refuse(unauthorized());
   if (route == nullptr) {
     std::string allow;
     HttpResponse response = error_response(dialect, no_route(request, allow));
     if (!allow.empty()) response.headers.emplace_back("Allow", allow);
     return exchange->respond(std::move(response));
   }
-  if (route->needs == Needs::kModel && serving.stopping()) {
+  if (route->needs != Needs::kNothing && serving.stopping()) {
     return refuse(unavailable("The server is stopping."));
   }
   if (route->needs == Needs::kModel && !serving.loaded()) {
     return refuse(unavailable("The model is being loaded; try again soon."));
   }
-  const size_t fixed = route->path.ends_with('*') ? route->path.size() - 1 : route->path.size();
-  route->handle({serving, exchange, tenant.value_or(""),
-                 percent_decoded(std::string_view(request.path).substr(fixed))});
+  if (route->needs == Needs::kStore && serving.store() == nullptr) return refuse(no_store());
+  Call call{serving, exchange, caller ? caller->tenant : "", caller ? caller->owner : "", {}};
+  const auto captures = match(route->path, request.path);
+  for (const std::string_view each : *captures) call.captures.push_back(percent_decoded(each));
+  route->handle(call);
 }
 
 void reply(const Call& call, const Json& json) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/api_error.h"
 #include "server/http.h"
@@ -20,15 +21,16 @@ struct Call {
   Serving& serving;
   std::shared_ptr<HttpExchange> exchange;
   std::string tenant;
-  std::string rest;  // of the path, decoded, where the route ends with '*'
+  std::string owner;                  // of what is stored
+  std::vector<std::string> captures;  // what the route's '*' stand for, decoded
 };
 
 enum class Access : uint8_t { kOpen, kKey };
-enum class Needs : uint8_t { kNothing, kModel };
+enum class Needs : uint8_t { kNothing, kModel, kStore };
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // a '*' at the end stands for any rest
+  std::string_view path;  // '*' stands for one segment, '**' at the end for any rest
   void (*handle)(const Call& call);
   Access access = Access::kKey;
   Needs needs = Needs::kModel;
@@ -54,6 +56,17 @@ void handle_input_tokens(const Call& call);
 void handle_chat_completions(const Call& call);
 void handle_completions(const Call& call);
 void handle_responses(const Call& call);
+void handle_response(const Call& call);
+void handle_delete_response(const Call& call);
+void handle_response_input_items(const Call& call);
+void handle_create_conversation(const Call& call);
+void handle_conversation(const Call& call);
+void handle_update_conversation(const Call& call);
+void handle_delete_conversation(const Call& call);
+void handle_add_items(const Call& call);
+void handle_items(const Call& call);
+void handle_item(const Call& call);
+void handle_delete_item(const Call& call);
 void handle_context_count(const Call& call);
 void handle_context_plan(const Call& call);
 void handle_context_compact(const Call& call);

@@ -27,7 +27,8 @@ Server::~Server() {
 }
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ApiKeys keys,
-                                              EventLog& log) {
+                                              EventLog& log,
+                                              std::unique_ptr<context::ConversationStore> store) {
   QUIRE_TRY(const bool loopback, HttpServer::is_loopback(options.host));
   if (!loopback && !keys.required()) {
     return Error{ErrorCode::kUsage,
@@ -39,6 +40,10 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ApiK
   own.serving.allowed_hosts.push_back(options.host);
   std::unique_ptr<Server> server(new Server(own, std::move(keys), log));
   Serving& serving = server->serving_;
+  if (store != nullptr) {
+    server->store_ = std::make_unique<StoreThread>(std::move(store), log);
+    serving.set_store(server->store_.get());
+  }
   QUIRE_TRY(server->http_, HttpServer::start(
                                options.host, options.port, options.limits,
                                [&serving](std::shared_ptr<HttpExchange> exchange) {
@@ -69,6 +74,7 @@ void Server::stop(std::chrono::milliseconds grace) {
   // Nobody posts to the I/O thread any more when the loop has ended.
   if (const Backend* backend = serving_.backend()) backend->loop.stop(grace);
   http_->drain(kDrainTime);
+  if (store_) store_->stop();
   http_.reset();
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "server/http_server.h"
 #include "server/serving.h"
+#include "server/store_thread.h"
 
 namespace quire::server {
 
@@ -25,9 +26,11 @@ struct ServerOptions {
 class Server {
  public:
   /// Listens. kUsage if `host` is not of this machine alone and there is no key; kIo if the address
-  /// cannot be had. `log` must outlive it.
-  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, ApiKeys keys,
-                                               EventLog& log);
+  /// cannot be had. `log` must outlive it. Responses and conversations are kept in `store`; null:
+  /// nothing is kept.
+  static Result<std::unique_ptr<Server>> start(
+      const ServerOptions& options, ApiKeys keys, EventLog& log,
+      std::unique_ptr<context::ConversationStore> store = nullptr);
   /// Stops at once, unless that was done.
   ~Server();
 
@@ -48,6 +51,7 @@ class Server {
   const std::string host_;
   Serving serving_;
   std::unique_ptr<HttpServer> http_;  // after what its threads use
+  std::unique_ptr<StoreThread> store_;  // goes before it: no exchange may outlive the HttpServer
 };
 
 }  // namespace quire::server

@@ -18,6 +18,7 @@
 #include "server/generation_params.h"
 #include "server/http_server.h"
 #include "server/metrics.h"
+#include "server/store_thread.h"
 
 namespace quire::server {
 
@@ -68,6 +69,10 @@ class Serving {
   /// "chatcmpl-9f1c...": unique in this process and hard to guess.
   std::string new_id(std::string_view prefix);
 
+  /// Where conversations are stored; null: nowhere.
+  StoreThread* store() const { return store_; }
+  void set_store(StoreThread* store) { store_ = store; }
+
   void set_http_counters(const HttpCounters* counters) { http_ = counters; }
   const HttpCounters* http_counters() const { return http_.load(); }
 
@@ -80,6 +85,7 @@ class Serving {
   const std::string secret_;  // that ids and seeds are drawn with
   std::atomic<uint64_t> next_id_{0};
   std::atomic<const HttpCounters*> http_{nullptr};
+  std::atomic<StoreThread*> store_{nullptr};
   std::optional<Backend> backend_;
   std::vector<TokenId> end_tokens_;
   std::atomic<bool> loaded_{false};

@@ -224,6 +224,40 @@ TEST_F(ConversationStoreTest, CompactionAddsAViewAndDeletesNothing) {
       store_->add_view(info.id, {.id = {}, .head = MessageId{77}, .policy = "", .items = {}}).ok());
 }
 
+TEST_F(ConversationStoreTest, AddsABranchWithoutGoingOnWithIt) {
+  const ConversationInfo info = created("talk");
+  const MessageId first = add(info.id, std::nullopt, "user", "question");
+  NewMessage aside = message("user", "aside");
+  aside.handle = "resp_2";
+  const auto ids =
+      store_->append(info.id, first, std::array{aside}, ConversationStore::GoOn::kAsBefore).value();
+  EXPECT_EQ(store_->find(kMe, "talk").value()->head, first);
+  EXPECT_EQ(store_->find_message(kMe, "resp_2").value()->message, ids.front());
+  EXPECT_FALSE(store_->find_message("another", "resp_2").value().has_value());
+  EXPECT_THAT(texts(info.id, ids.front()), ElementsAre("question", "aside"));
+}
+
+TEST_F(ConversationStoreTest, ErasesAMessageFromItsMiddle) {
+  const ConversationInfo info = created("talk");
+  const MessageId first = add(info.id, std::nullopt, "user", "xylophone 木琴之声");
+  const MessageId second = add(info.id, first, "assistant", "answer");
+  store_->set_handle(kMe, "resp_1", first).value();
+  const View view{
+      .id = {}, .head = second, .policy = "auto", .items = {{first, second, "xylophone"}}};
+  store_->add_view(info.id, view).value();
+  store_->erase(info.id, std::array{first}).value();
+  EXPECT_THAT(texts(info.id, second), ElementsAre("", "answer"));
+  EXPECT_EQ(store_->path(info.id, second).value().front().message.role, kErasedRole);
+  EXPECT_THAT(found("xylophone"), IsEmpty());
+  EXPECT_FALSE(store_->find_message(kMe, "resp_1").value().has_value());
+  EXPECT_FALSE(store_->view_for(info.id, second).value().has_value());
+  EXPECT_FALSE(store_->erase(info.id, std::array{MessageId{77}}).ok());
+  store_.reset();
+  const std::string bytes = content_of(path_) + content_of(path_ + "-wal");
+  EXPECT_EQ(bytes.find("xylophone"), std::string::npos);
+  EXPECT_EQ(bytes.find("木琴"), std::string::npos);
+}
+
 TEST_F(ConversationStoreTest, IsPrivate) {
   struct stat info {};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);

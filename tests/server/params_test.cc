@@ -121,17 +121,24 @@ HttpRequest request_with(std::string name, std::string value) {
 
 TEST(ApiKeys, TellTenantsApartAndNeverNameTheirKeys) {
   const ApiKeys keys({"alpha", "beta"}, "secret");
-  const auto alpha = keys.tenant_of(request_with("authorization", "Bearer alpha"));
-  const auto beta = keys.tenant_of(request_with("x-api-key", "beta"));
+  const auto alpha = keys.caller_of(request_with("authorization", "Bearer alpha"));
+  const auto beta = keys.caller_of(request_with("x-api-key", "beta"));
   ASSERT_TRUE(alpha && beta);
-  EXPECT_NE(*alpha, *beta);
-  EXPECT_EQ(alpha->find("alpha"), std::string::npos);
+  EXPECT_NE(alpha->tenant, beta->tenant);
+  EXPECT_NE(alpha->owner, beta->owner);
+  for (const std::string& name : {alpha->tenant, alpha->owner}) {
+    EXPECT_EQ(name.find("alpha"), std::string::npos);
+  }
   for (const char* wrong :
        {"Bearer alph", "Bearer alphaa", "Bearer ", "alpha", "Basic alpha", ""}) {
-    EXPECT_FALSE(keys.tenant_of(request_with("authorization", wrong)).has_value()) << wrong;
+    EXPECT_FALSE(keys.caller_of(request_with("authorization", wrong)).has_value()) << wrong;
   }
-  EXPECT_NE(ApiKeys({"alpha"}, "other").tenant_of(request_with("x-api-key", "alpha")), alpha);
-  EXPECT_EQ(ApiKeys().tenant_of(HttpRequest()), "");
+  // In another process the cache is another's, and what was stored is still the key's.
+  const auto later =
+      ApiKeys({"alpha"}, "other").caller_of(request_with("x-api-key", "alpha")).value();
+  EXPECT_NE(later.tenant, alpha->tenant);
+  EXPECT_EQ(later.owner, alpha->owner);
+  EXPECT_EQ(ApiKeys().caller_of(HttpRequest())->tenant, "");
 }
 
 TEST(ApiKeys, AreReadOneALine) {
