@@ -13,6 +13,7 @@ namespace quire::cli {
 namespace {
 
 constexpr const char* kConversationsFile = "/conversations.db";
+constexpr const char* kServerFile = "/server-conversations.db";
 
 }  // namespace
 
@@ -29,6 +30,10 @@ Result<std::string> private_home(const Environment& env, Output& output) {
 
 std::string conversations_path(const Environment& env) {
   return env.home + kConversationsFile;
+}
+
+std::string server_conversations_path(const Environment& env) {
+  return env.home + kServerFile;
 }
 
 Result<std::unique_ptr<context::ConversationStore>> open_conversations(const Environment& env,

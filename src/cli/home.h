@@ -17,6 +17,9 @@ Result<std::string> private_home(const Environment& env, Output& output);
 /// Where conversations are kept.
 std::string conversations_path(const Environment& env);
 
+/// Where `serve` keeps its clients' conversations unless told otherwise.
+std::string server_conversations_path(const Environment& env);
+
 /// The store of conversations, made if there was none.
 Result<std::unique_ptr<context::ConversationStore>> open_conversations(const Environment& env,
                                                                        Output& output);

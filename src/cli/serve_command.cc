@@ -10,6 +10,7 @@
 #include "base/byte_size.h"
 #include "base/machine.h"
 #include "cli/commands.h"
+#include "cli/home.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 #include "cli/option_parser.h"
@@ -27,6 +28,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrace{10'000};
 constexpr std::chrono::milliseconds kPollSignals{20};
+// Requests wait for the store one behind the other.
+constexpr std::chrono::milliseconds kLockWait{2'000};
 constexpr int64_t kDefaultSequences = 16;
 constexpr int64_t kDefaultQueue = 256;
 
@@ -43,6 +46,8 @@ struct ServeOptions {
   int64_t max_sequences = kDefaultSequences;
   int64_t max_queue = kDefaultQueue;
   bool any_model = false;
+  std::string store_file;  // "": the default
+  bool no_store = false;
   server::LogLevel log_level = server::LogLevel::kInfo;
 };
 
@@ -105,6 +110,18 @@ void declare_limits(OptionParser& parser, ServeOptions& options) {
               store_int(options.max_output, 1, INT32_MAX)});
 }
 
+void declare_store(OptionParser& parser, ServeOptions& options) {
+  parser.heading("What is kept");
+  parser.add({{"--store"},
+              "FILE",
+              "where responses and conversations are kept (QUIRE_HOME/server-conversations.db)",
+              store(options.store_file)});
+  parser.add({{"--no-store"},
+              "",
+              "keep none: clients send the whole conversation each time",
+              set(options.no_store)});
+}
+
 void declare_serve(OptionParser& parser, ServeOptions& options) {
   declare(parser, options.model);
   parser.add({{"--alias", "-a"},
@@ -114,6 +131,7 @@ void declare_serve(OptionParser& parser, ServeOptions& options) {
   parser.add({{"--any-model"}, "", "answer to every model name", set(options.any_model)});
   declare_access(parser, options);
   declare_limits(parser, options);
+  declare_store(parser, options);
   declare(parser, options.cache);
   declare(parser, options.compute);
   declare(parser, options.output);
@@ -142,6 +160,26 @@ Result<server::ApiKeys> load_keys(const Environment& env, const ServeOptions& op
   return server::ApiKeys(std::move(keys), server::random_secret());
 }
 
+/// Where conversations are kept; null for nowhere.
+Result<std::unique_ptr<context::ConversationStore>> open_store(const Environment& env,
+                                                               const ServeOptions& options,
+                                                               Output& output) {
+  if (options.no_store && !options.store_file.empty()) {
+    return usage("--store and --no-store exclude each other");
+  }
+  if (options.no_store) return std::unique_ptr<context::ConversationStore>();
+  std::string path = options.store_file;
+  if (path.empty()) {
+    QUIRE_TRY(const std::string home, private_home(env, output));
+    path = server_conversations_path(env);
+  }
+  auto store = context::ConversationStore::open(path, context::ConversationStore::system_clock_ms,
+                                                kLockWait);
+  if (store.ok()) return store;
+  return Error{store.error().code,
+               fmt::format("{}; --no-store serves without", store.error().message)};
+}
+
 /// What clients call the model: the file's name without its suffix.
 std::string default_name(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).lexically_normal();
@@ -167,7 +205,9 @@ class Serve {
     QUIRE_TRY(const std::string path, only_model(env_, options_.model.models, "serve"));
     QUIRE_TRY(server::ApiKeys keys, load_keys(env_, options_));
     warn_of_coarse_codecs(output_, options_.cache.kv);
-    QUIRE_TRY(server_, server::Server::start(server_options(path), std::move(keys), log_));
+    QUIRE_TRY(auto store, open_store(env_, options_, output_));
+    QUIRE_TRY(server_,
+              server::Server::start(server_options(path), std::move(keys), log_, std::move(store)));
     QUIRE_TRY(shape_, plan::shape_of_path(env_.files, path));
     QUIRE_TRY_VOID(load());
     loop_ = std::make_unique<engine::EngineLoop>(*engine_, loop_options());

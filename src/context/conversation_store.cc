@@ -131,9 +131,9 @@ int64_t ConversationStore::system_clock_ms() {
       .count();
 }
 
-Result<std::unique_ptr<ConversationStore>> ConversationStore::open(const std::string& path,
-                                                                   Clock clock) {
-  QUIRE_TRY(auto database, Database::open(path, kConversationDatabase));
+Result<std::unique_ptr<ConversationStore>> ConversationStore::open(
+    const std::string& path, Clock clock, std::chrono::milliseconds lock_wait) {
+  QUIRE_TRY(auto database, Database::open(path, kConversationDatabase, lock_wait));
   return std::unique_ptr<ConversationStore>(
       new ConversationStore(std::move(database), std::move(clock)));
 }

@@ -7,6 +7,7 @@
 // the owner's own only. Thread rule: any thread, one call at a time inside; several processes may
 // share the file.
 #pragma once
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -95,8 +96,10 @@ struct View {
 class ConversationStore {
  public:
   using Clock = std::function<int64_t()>;  // milliseconds since 1970
-  static Result<std::unique_ptr<ConversationStore>> open(const std::string& path,
-                                                         Clock clock = system_clock_ms);
+  /// Other programs' locks are waited for as long as `lock_wait`.
+  static Result<std::unique_ptr<ConversationStore>> open(
+      const std::string& path, Clock clock = system_clock_ms,
+      std::chrono::milliseconds lock_wait = std::chrono::seconds(10));
   static int64_t system_clock_ms();
   ~ConversationStore();
   const std::string& path() const;

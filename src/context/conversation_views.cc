@@ -6,8 +6,8 @@
 namespace quire::context {
 namespace {
 
-/// Takes the selected messages (id, content) out of the index, which keeps no text and so is told
-/// what to forget.
+/// Takes the selected messages (id, content), which must be in it, out of the index, which keeps no
+/// text and so is told what to forget.
 Result<void> forget_text(const Database& database, Statement& select) {
   QUIRE_TRY(Statement forget,
             database.prepare("INSERT INTO message_text(message_text, rowid, words, bigrams) "
@@ -37,8 +37,9 @@ Result<void> ConversationStore::remove(ConversationId id) {
   QUIRE_TRY_VOID(database_->execute("PRAGMA secure_delete=ON"));
   QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
   QUIRE_TRY(Statement texts,
-            database_->prepare("SELECT id, content FROM messages WHERE conversation = ?"));
-  QUIRE_TRY_VOID(forget_text(*database_, texts.bind(1, id.value)));
+            database_->prepare("SELECT id, content FROM messages WHERE conversation = ? AND role "
+                               "<> ?"));
+  QUIRE_TRY_VOID(forget_text(*database_, texts.bind(1, id.value).bind(2, kErasedRole)));
   for (const std::string_view sql :
        {"DELETE FROM view_items WHERE view IN (SELECT id FROM views WHERE conversation = ?)",
         "DELETE FROM views WHERE conversation = ?",
@@ -59,8 +60,9 @@ Result<void> ConversationStore::erase(ConversationId id, std::span<const Message
   QUIRE_TRY(Transaction transaction, Transaction::begin(*database_));
   for (const MessageId message : messages) {
     QUIRE_TRY_VOID(check_in(id, message));
-    QUIRE_TRY(Statement text, database_->prepare("SELECT id, content FROM messages WHERE id = ?"));
-    QUIRE_TRY_VOID(forget_text(*database_, text.bind(1, message.value)));
+    QUIRE_TRY(Statement text, database_->prepare("SELECT id, content FROM messages WHERE id = ? "
+                                                 "AND role <> ?"));
+    QUIRE_TRY_VOID(forget_text(*database_, text.bind(1, message.value).bind(2, kErasedRole)));
     // What a view's summary says of it goes too.
     QUIRE_TRY(Statement views,
               database_->prepare("DELETE FROM view_items WHERE view IN (SELECT view FROM "

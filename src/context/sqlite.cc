@@ -17,8 +17,6 @@
 namespace quire::context {
 namespace {
 
-// As long as a person waits before asking what is wrong.
-constexpr int kBusyTimeoutMs = 10'000;
 // Checked whole when it is opened, which takes some milliseconds a megabyte; larger ones are not.
 constexpr int64_t kCheckedBytes = int64_t{32} << 20;
 
@@ -242,15 +240,15 @@ std::optional<std::string> Statement::optional_text(int column) const {
   return text(column);
 }
 
-Result<std::unique_ptr<Database>> Database::open(const std::string& path,
-                                                 const DatabaseKind& kind) {
+Result<std::unique_ptr<Database>> Database::open(const std::string& path, const DatabaseKind& kind,
+                                                 std::chrono::milliseconds lock_wait) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return io_error(path, "open", errno);
     QUIRE_TRY_VOID(create(path, kind));
   }
   QUIRE_TRY_VOID(check_header(path, kind));
-  std::unique_ptr<Database> database(new Database(path, std::string(kind.what)));
+  std::unique_ptr<Database> database(new Database(path, std::string(kind.what), lock_wait));
   const int code = ::sqlite3_open_v2(path.c_str(), &database->handle_,
                                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, nullptr);
   if (code != SQLITE_OK) return database->error(code);
@@ -264,7 +262,7 @@ Database::~Database() {
 
 /// Checks what is there before anything may write to it.
 Result<void> Database::configure() {
-  ::sqlite3_busy_timeout(handle_, kBusyTimeoutMs);
+  ::sqlite3_busy_timeout(handle_, static_cast<int>(lock_wait_.count()));
   ::sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   ::sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   ::sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
@@ -319,9 +317,9 @@ Error Database::error(int code) const {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {ErrorCode::kIo,
-              fmt::format("another program has kept {} locked for {} s; nothing was written: try "
-                          "again",
-                          path_, kBusyTimeoutMs / 1000)};
+              fmt::format("another program has kept {} locked for {:g} s; nothing was written: "
+                          "try again",
+                          path_, std::chrono::duration<double>(lock_wait_).count())};
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return {ErrorCode::kBadFile,

@@ -5,6 +5,7 @@
 // newer or not ours is refused in a sentence and not written to. Another program's lock is waited
 // for. Thread rule: one thread at a time; several processes at once.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -68,8 +69,12 @@ class Statement {
 
 class Database {
  public:
-  /// Opens or makes the database at `path`, whose folder must exist.
-  static Result<std::unique_ptr<Database>> open(const std::string& path, const DatabaseKind& kind);
+  /// As long as a person waits before asking what is wrong.
+  static constexpr std::chrono::milliseconds kLockWait{10'000};
+  /// Opens or makes the database at `path`, whose folder must exist. Other programs' locks are
+  /// waited for as long as `lock_wait`.
+  static Result<std::unique_ptr<Database>> open(const std::string& path, const DatabaseKind& kind,
+                                                std::chrono::milliseconds lock_wait = kLockWait);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -85,11 +90,13 @@ class Database {
   Error error(int code) const;
 
  private:
-  Database(std::string path, std::string what) : path_(std::move(path)), what_(std::move(what)) {}
+  Database(std::string path, std::string what, std::chrono::milliseconds lock_wait)
+      : path_(std::move(path)), what_(std::move(what)), lock_wait_(lock_wait) {}
   Result<void> configure();
 
   std::string path_;
   std::string what_;
+  std::chrono::milliseconds lock_wait_;
   sqlite3* handle_ = nullptr;
 };
 

@@ -21,6 +21,13 @@ struct RequestId {
   friend auto operator<=>(const RequestId&, const RequestId&) = default;
 };
 
+/// Whose time it may take.
+enum class Priority : uint8_t {
+  kForeground,
+  /// Runs only while no other request does; one that comes waits for a small step at most.
+  kBackground,
+};
+
 struct Request {
   /// Whose it is: pages are found within a tenant only, and tenants take turns.
   std::string tenant;
@@ -29,6 +36,7 @@ struct Request {
   GenerateOptions options;
   std::unique_ptr<TokenConstraint> constraint;  // null: anything may be said
   PrefixReuse reuse = PrefixReuse::kOn;         // off: computes all of the prompt
+  Priority priority = Priority::kForeground;
 };
 
 /// What one token added to an answer.

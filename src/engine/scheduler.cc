@@ -12,6 +12,9 @@
 namespace quire::engine {
 namespace {
 
+// What a request that comes may have to wait for when others are read in the background.
+constexpr int64_t kBackgroundChunk = 64;
+
 double steady_now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::milli>(now).count();
@@ -59,6 +62,7 @@ void Scheduler::submit(RequestId id, Request request, std::unique_ptr<RequestLis
 
 void Scheduler::step() {
   no_room_ = false;
+  make_way_for_foreground();
   while (std::unique_ptr<Entry> next = admit()) {
     if (match_prefix(*next) && reserve(*next)) {
       start(std::move(next));
@@ -95,7 +99,8 @@ Scheduler::Batch Scheduler::form_batch(bool with_prompts) const {
   }
   if (!with_prompts) return batch;
   // Without a cache every step begins at the first token: the fewer steps, the better.
-  const int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(batch.items.size());
+  int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(batch.items.size());
+  if (!has_foreground()) rows = std::min(rows, kBackgroundChunk);
   add_readers(batch, engine_.cache().recomputes() ? INT64_MAX : rows);
   return batch;
 }

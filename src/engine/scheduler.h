@@ -87,6 +87,8 @@ class Scheduler {
   };
 
   // Joining: engine/scheduler_admission.cc
+  bool has_foreground() const;
+  void make_way_for_foreground();
   std::unique_ptr<Entry> admit();
   bool match_prefix(Entry& entry);
   bool reserve(const Entry& entry);
@@ -122,6 +124,7 @@ class Scheduler {
   void publish(const Batch& batch);
   void choose(Entry& entry, std::span<const float> logits);
   void preempt(size_t index);
+  void give_way(size_t index);
   void preempt_for_memory(Batch& batch);
   void end(std::unique_ptr<Entry> entry, Result<Generated> answer);
   void cancel(std::unique_ptr<Entry> entry);

@@ -29,11 +29,27 @@ void insert(Entries& entries, typename Entries::value_type entry) {
 
 }  // namespace
 
+bool Scheduler::has_foreground() const {
+  const auto is_foreground = [](const auto& entry) { return !entry->is_background(); };
+  return std::ranges::any_of(running_, is_foreground) ||
+         std::ranges::any_of(waiting_, is_foreground);
+}
+
+/// What runs in the background waits while others are there.
+void Scheduler::make_way_for_foreground() {
+  if (!has_foreground()) return;
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (running_[i]->is_background()) give_way(i);
+  }
+}
+
 /// Takes the request whose turn it is out of the queue, if it may start now.
 std::unique_ptr<Scheduler::Entry> Scheduler::admit() {
   if (no_room_) return nullptr;
   std::vector<Contender> ready;
+  const bool foreground = has_foreground();
   for (const auto& entry : waiting_) {
+    if (foreground && entry->is_background()) continue;
     if (!still_follows(*entry)) ready.push_back(entry->contender());
   }
   const auto next = next_to_start(ready, contenders(running_));
@@ -147,13 +163,17 @@ void Scheduler::put_back(std::unique_ptr<Entry> entry) {
   insert(waiting_, std::move(entry));
 }
 
-/// Back to the queue. Its tokens stay, and its pages as long as the prefix tree has room for them.
 void Scheduler::preempt(size_t index) {
+  ++counters_.preemptions;
+  give_way(index);
+}
+
+/// Back to the queue. Its tokens stay, and its pages as long as the prefix tree has room for them.
+void Scheduler::give_way(size_t index) {
   std::unique_ptr<Entry> entry = std::move(running_[index]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
   stop_reading(*entry);
   engine_.publish(*entry->sequence, PublishPoint::kEnds);
-  ++counters_.preemptions;
   put_back(std::move(entry));
 }
 

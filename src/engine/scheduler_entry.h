@@ -38,6 +38,7 @@ struct Scheduler::Entry {
   [[nodiscard]] int64_t prompt_tokens() const {
     return static_cast<int64_t>(request.prompt.size());
   }
+  [[nodiscard]] bool is_background() const { return request.priority == Priority::kBackground; }
   [[nodiscard]] int64_t num_tokens() const { return static_cast<int64_t>(tokens.size()); }
   [[nodiscard]] bool has_spoken() const { return answer && !answer->tokens().empty(); }
   /// Tokens that have to run before the next one can be chosen.

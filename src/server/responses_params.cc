@@ -9,84 +9,15 @@ namespace {
 
 using formats::Json;
 
-constexpr size_t kMostItems = 16384;
 constexpr size_t kMostTools = 128;
 constexpr size_t kMostTextBytes = 8 << 20;
-
-void fail_at(Fields& fields, const std::string& param, std::string_view message) {
-  fields.fail(bad_param(param, fmt::format("Invalid '{}': {}", param, message)));
-}
+constexpr size_t kMostIdBytes = 256;
+constexpr const char* kNoStore =
+    "this server runs with --no-store: send the whole conversation in 'input'.";
 
 std::string text_of(const Json& item, std::string_view name) {
   const Json* value = item.find(name);
   return value != nullptr && value->is_string() ? *value->as_string() : "";
-}
-
-/// A call that the model made: part of the assistant's message, with others beside it.
-void add_call(Json& messages, const Json& item) {
-  Json function;
-  function.set("name", text_of(item, "name"));
-  function.set("arguments", text_of(item, "arguments"));
-  Json call;
-  call.set("id", text_of(item, "call_id"));
-  call.set("type", "function");
-  call.set("function", std::move(function));
-  Json::Array& all = *messages.as_array();
-  const bool joins = !all.empty() && text_of(all.back(), "role") == "assistant";
-  if (!joins) {
-    Json message;
-    message.set("role", "assistant");
-    message.set("content", Json());
-    all.push_back(std::move(message));
-  }
-  const Json* calls = all.back().find("tool_calls");
-  Json joined = calls != nullptr ? *calls : Json(Json::Array{});
-  joined.push_back(std::move(call));
-  all.back().set("tool_calls", std::move(joined));
-}
-
-void add_item(Fields& fields, Json& messages, const Json& item, const std::string& param) {
-  const std::string type = item.find("type") != nullptr ? text_of(item, "type") : "message";
-  if (type == "message") {
-    messages.push_back(read_message(fields, item, param));
-  } else if (type == "function_call") {
-    if (text_of(item, "name").empty()) return fail_at(fields, param + ".name", "it is missing.");
-    add_call(messages, item);
-  } else if (type == "function_call_output") {
-    Json message;
-    message.set("role", "tool");
-    message.set("tool_call_id", text_of(item, "call_id"));
-    const Json* output = item.find("output");
-    message.set("content", output != nullptr ? *output : Json());
-    messages.push_back(read_message(fields, message, param));
-  } else if (type != "reasoning") {  // earlier reasoning is not shown to the model again
-    fail_at(fields, param + ".type",
-            fmt::format("items of type '{}' are not supported.", formats::printable(type)));
-  }
-}
-
-Json read_input(Fields& fields) {
-  Json messages(Json::Array{});
-  const auto add_text = [&](std::string_view role, const std::string& text) {
-    Json message;
-    message.set("role", role);
-    message.set("content", text);
-    messages.push_back(std::move(message));
-  };
-  if (const auto text = fields.text("instructions", kMostTextBytes)) add_text("system", *text);
-  const Json* input = fields.find("input");
-  if (input == nullptr) {
-    fields.fail("input", "it is missing.");
-  } else if (const std::string* text = input->as_string()) {
-    add_text("user", *text);
-  } else if (const Json* items = fields.array("input", kMostItems)) {
-    const Json::Array& all = *items->as_array();
-    if (all.empty()) fields.fail("input", "it must hold at least one item.");
-    for (size_t i = 0; i < all.size() && fields.ok(); ++i) {
-      add_item(fields, messages, all[i], fmt::format("input[{}]", i));
-    }
-  }
-  return messages;
 }
 
 /// {type, name, parameters} becomes the chat route's {type, function: {...}}.
@@ -141,17 +72,45 @@ Json read_reasoning(Fields& fields) {
   return kwargs;
 }
 
+/// `conversation`: an id, or {id}.
+std::string read_conversation(Fields& fields) {
+  const Json* given = fields.find("conversation");
+  if (given == nullptr) return "";
+  const Json* id = given->is_object() ? given->find("id") : given;
+  if (id != nullptr && id->is_string() && !id->as_string()->empty()) return *id->as_string();
+  fields.fail("conversation", "it must be a conversation's id, or an object with one.");
+  return "";
+}
+
+Continuation read_continuation(Fields& fields, Keeps keeps) {
+  Continuation out;
+  out.previous_response = fields.text("previous_response_id", kMostIdBytes).value_or("");
+  out.conversation = read_conversation(fields);
+  if (!out.previous_response.empty() && !out.conversation.empty()) {
+    fields.fail("previous_response_id", "it and 'conversation' exclude each other.");
+  }
+  const bool can_store = keeps == Keeps::kConversations;
+  out.store = fields.boolean("store").value_or(can_store);
+  if (can_store) return out;
+  if (out.store) fields.fail("store", kNoStore);
+  fields.refuse({"previous_response_id", "conversation"}, kNoStore);
+  return out;
+}
+
 }  // namespace
 
-ResponsesRequest read_responses(Fields& fields, const GenerationDefaults& defaults) {
+ResponsesRequest read_responses(Fields& fields, const GenerationDefaults& defaults, Keeps keeps) {
   ResponsesRequest request;
-  fields.refuse({"previous_response_id", "conversation", "prompt"},
-                "nothing is stored here: send the whole conversation in 'input'.");
+  fields.refuse({"prompt"}, "it is not supported: send the conversation in 'input'.");
   if (fields.boolean("background").value_or(false)) {
     fields.fail("background", "it is not supported.");
   }
   fields.integer("top_logprobs", 0, 0);
-  request.chat.messages = read_input(fields);
+  request.metadata = read_metadata(fields);
+  request.continuation = read_continuation(fields, keeps);
+  request.instructions = fields.text("instructions", kMostTextBytes);
+  request.input = read_items(fields, "input");
+  read_conversation_so_far(fields, request, {});
   request.chat.tools = read_flat_tools(fields);
   request.chat.tool_choice = read_tool_choice(fields, request.chat.tools);
   request.chat.format = read_text_format(fields);
@@ -164,6 +123,20 @@ ResponsesRequest read_responses(Fields& fields, const GenerationDefaults& defaul
     request.params.options.max_tokens = *tokens;
   }
   return request;
+}
+
+void read_conversation_so_far(Fields& fields, ResponsesRequest& request,
+                              std::span<const Json> history) {
+  Json messages(Json::Array{});
+  if (request.instructions) {
+    Json message;
+    message.set("role", "system");
+    message.set("content", *request.instructions);
+    messages.push_back(std::move(message));
+  }
+  add_messages(fields, messages, history, "conversation");
+  add_messages(fields, messages, request.input, "input");
+  request.chat.messages = std::move(messages);
 }
 
 }  // namespace quire::server

@@ -175,8 +175,7 @@ const Route* find_route(const HttpRequest& request) {
 ApiError no_route(const HttpRequest& request, std::string& allow) {
   allow = allowed_methods(request.path);
   if (allow.empty()) {
-    return not_found(fmt::format("There is nothing at {} here.",
-                                 formats::printable(request.path)));
+    return not_found(fmt::format("There is nothing at {} here.", formats::printable(request.path)));
   }
   return from_status(405, fmt::format("{} takes {}, not {}.", formats::printable(request.path),
                                       allow, formats::printable(request.method)));

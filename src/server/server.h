@@ -50,7 +50,7 @@ class Server {
 
   const std::string host_;
   Serving serving_;
-  std::unique_ptr<HttpServer> http_;  // after what its threads use
+  std::unique_ptr<HttpServer> http_;    // after what its threads use
   std::unique_ptr<StoreThread> store_;  // goes before it: no exchange may outlive the HttpServer
 };
 

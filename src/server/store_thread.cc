@@ -14,9 +14,9 @@ ApiError stopped() {
 }
 
 ApiError too_busy() {
-  return unavailable(fmt::format(
-      "{} is busy; try again, or send \"store\": false where nothing stored is needed.",
-      "The server's store of conversations"));
+  return unavailable(
+      fmt::format("{} is busy; try again, or send \"store\": false where nothing stored is needed.",
+                  "The server's store of conversations"));
 }
 
 }  // namespace

@@ -88,6 +88,47 @@ with client.responses.stream(model="smollm2", input="Say hello.", temperature=0,
             pieces.append(event.delta)
 assert "".join(pieces) == response.output_text
 
+# Stored responses: going on, branches, what was asked, deletion.
+GREEDY = {"model": "smollm2", "temperature": 0, "max_output_tokens": 16}
+first = client.responses.create(input="My name is Ada.", **GREEDY)
+assert client.responses.retrieve(first.id).output_text == first.output_text
+second = client.responses.create(input="What is my name?", previous_response_id=first.id, **GREEDY)
+branch = client.responses.create(input="Count to three.", previous_response_id=first.id, **GREEDY)
+assert second.previous_response_id == branch.previous_response_id == first.id
+assert second.usage.input_tokens_details.cached_tokens > 0
+whole = client.responses.create(store=False, **GREEDY, input=[
+    {"role": "user", "content": "My name is Ada."}, *first.output,
+    {"role": "user", "content": "What is my name?"}])
+assert whole.output_text == second.output_text, (whole.output_text, second.output_text)
+asked = client.responses.input_items.list(second.id)
+assert [item.content[0].text for item in asked] == ["What is my name?"]
+client.responses.delete(branch.id)
+try:
+    client.responses.retrieve(branch.id)
+    raise AssertionError("a deleted response was found")
+except openai.NotFoundError as error:
+    assert branch.id in str(error)
+with client.responses.stream(input="And mine?", previous_response_id=second.id, **GREEDY) as events:
+    final = events.get_final_response()
+assert client.responses.retrieve(final.id).output_text == final.output_text
+
+# Conversations: items, metadata, pages, responses that go on with them.
+talk = client.conversations.create(metadata={"topic": "names"},
+                                   items=[{"role": "user", "content": "My name is Ada."}])
+assert talk.object == "conversation" and talk.metadata["topic"] == "names"
+told = client.responses.create(input="What is my name?", conversation=talk.id, **GREEDY)
+assert told.conversation.id == talk.id
+client.conversations.items.create(talk.id, items=[{"role": "user", "content": "Thank you."}])
+listed = list(client.conversations.items.list(talk.id, order="asc", limit=2))  # two pages
+assert [item.role for item in listed] == ["user", "user", "assistant", "user"]
+assert listed[2].content[0].text == told.output_text
+assert client.conversations.items.retrieve(listed[3].id, conversation_id=talk.id).id == listed[3].id
+client.conversations.items.delete(listed[3].id, conversation_id=talk.id)
+assert len(list(client.conversations.items.list(talk.id))) == 3
+assert client.conversations.update(talk.id, metadata={"topic": "none"}).metadata["topic"] == "none"
+assert client.conversations.retrieve(talk.id).metadata["topic"] == "none"
+assert client.conversations.delete(talk.id).deleted
+
 # Errors by class.
 assert expect(openai.BadRequestError, model="smollm2", messages=[]).body["param"] == "messages"
 assert expect(openai.NotFoundError, model="no-such-model", messages=HELLO).body["code"] == "model_not_found"

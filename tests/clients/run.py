@@ -23,11 +23,12 @@ import urllib.request
 KEY = "client-test-key"
 
 
-def start(quire: str, model: str):
+def start(quire: str, model: str, store: str):
     environment = dict(os.environ, QUIRE_API_KEY=KEY)
     errors = tempfile.TemporaryFile("w+")
     server = subprocess.Popen(
-        [quire, "serve", model, "--port", "0", "--alias", "smollm2", "--log-level", "warn"],
+        [quire, "serve", model, "--port", "0", "--alias", "smollm2", "--log-level", "warn",
+         "--store", store],
         stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
     line = server.stdout.readline()
     found = re.search(r"http://\S+", line)
@@ -55,7 +56,8 @@ def main() -> int:
     parser.add_argument("scripts", nargs="+")
     parser.add_argument("--python", default=sys.executable)
     options = parser.parse_args()
-    server, url = start(options.quire, options.model)
+    folder = tempfile.TemporaryDirectory()
+    server, url = start(options.quire, options.model, os.path.join(folder.name, "store.db"))
     failed = 0
     try:
         wait_until_ready(url)

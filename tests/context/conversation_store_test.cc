@@ -252,6 +252,8 @@ TEST_F(ConversationStoreTest, ErasesAMessageFromItsMiddle) {
   EXPECT_FALSE(store_->find_message(kMe, "resp_1").value().has_value());
   EXPECT_FALSE(store_->view_for(info.id, second).value().has_value());
   EXPECT_FALSE(store_->erase(info.id, std::array{MessageId{77}}).ok());
+  store_->erase(info.id, std::array{first}).value();
+  store_->remove(info.id).value();
   store_.reset();
   const std::string bytes = content_of(path_) + content_of(path_ + "-wal");
   EXPECT_EQ(bytes.find("xylophone"), std::string::npos);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "context/scratch_folder.h"
 #include "server/routes.h"
 #include "server/tiny_server.h"
 
@@ -12,7 +13,8 @@ using formats::Json;
 using testing::HasSubstr;
 
 TEST(ServerKeys, EveryRouteButHealthNeedsOne) {
-  TinyServer server({.keys = {"right-key"}});
+  const context::ScratchFolder folder;
+  TinyServer server({.keys = {"right-key"}, .store = folder.file("store.db")});
   for (const Route& route : routes()) {
     std::string path(route.path);
     for (size_t at = path.find('*'); at != std::string::npos; at = path.find('*')) {

@@ -17,7 +17,14 @@ TinyServer::TinyServer(const TinyServerOptions& options)
   server.serving.allowed_origins = options.origins;
   ApiKeys keys;
   if (!options.keys.empty()) keys = ApiKeys(options.keys, random_secret());
-  server_ = Server::start(server, std::move(keys), log_).value();
+  std::unique_ptr<context::ConversationStore> store;
+  if (!options.store.empty()) {
+    store =
+        context::ConversationStore::open(options.store, context::ConversationStore::system_clock_ms,
+                                         std::chrono::milliseconds(50))
+            .value();
+  }
+  server_ = Server::start(server, std::move(keys), log_, std::move(store)).value();
   if (options.loaded) load();
 }
 

@@ -20,6 +20,7 @@ struct TinyServerOptions {
   int32_t max_sequences = 8;
   int32_t max_queue = 64;
   std::string chat_template;  // instead of the model's own
+  std::string store;          // file of conversations; "": nothing is kept
 };
 
 class TinyServer {

@@ -41,7 +41,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = tempfile.TemporaryFile()
-        command = [str(binary), "serve", str(model), "--port", str(self.port), "--log-level", "warn",
+        command = [str(binary), "serve", str(model), "--port", str(self.port), "--log-level", "warn", "--no-store",
                    *map(str, options)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
 
