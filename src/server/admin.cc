@@ -1,6 +1,7 @@
 // GET /health, /, /metrics, /props, /debug/pages: how the server is.
 #include <algorithm>
 
+#include "server/epochs.h"
 #include "server/reply_json.h"
 #include "server/routes.h"
 
@@ -72,6 +73,28 @@ void add_http_gauges(std::vector<Gauge>& gauges, const HttpCounters& http) {
                            read(http.disconnects)));
 }
 
+void add_store_gauges(std::vector<Gauge>& gauges, const Serving& serving) {
+  const StoreThread* store = serving.store();
+  const Epochs* epochs = serving.epochs();
+  if (store == nullptr || epochs == nullptr) return;
+  const EpochCounters& counters = epochs->counters();
+  gauges.push_back(counter("store_failures_total", "Questions that the store's file failed at",
+                           store->failures()));
+  gauges.push_back(gauge("epochs_under_way", "Whether a conversation's shorter view is being made",
+                         epochs->idle() ? 0 : 1));
+  gauges.push_back(counter("epochs_switched_total",
+                           "Stored conversations that went over to a shorter view",
+                           counters.switched.load()));
+  gauges.push_back(counter("epochs_cancelled_total",
+                           "Views given up because the conversation went on or the server stopped",
+                           counters.cancelled.load()));
+  gauges.push_back(counter("epochs_impossible_total",
+                           "Long conversations that no policy could shorten",
+                           counters.impossible.load()));
+  gauges.push_back(counter("epoch_tokens_read_total", "Tokens read in the background for views",
+                           counters.tokens_read.load()));
+}
+
 Json sampling_json(const engine::SamplingOptions& s) {
   Json json;
   json.set("temperature", s.temperature);
@@ -105,6 +128,7 @@ void handle_root(const Call& call) {
 void handle_metrics(const Call& call) {
   std::vector<Gauge> gauges;
   if (const Backend* backend = call.serving.backend()) add_loop_gauges(gauges, *backend);
+  add_store_gauges(gauges, call.serving);
   if (const HttpCounters* http = call.serving.http_counters()) add_http_gauges(gauges, *http);
   call.exchange->respond({.content_type = std::string(kPrometheusType),
                           .body = call.serving.metrics().render(call.serving.model_id(), gauges)});

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "formats/printable.h"
+#include "server/epochs.h"
 #include "server/routes.h"
 #include "server/stored_responses.h"
 
@@ -131,7 +132,8 @@ void handle_update_conversation(const Call& call) {
 void handle_delete_conversation(const Call& call) {
   with_conversation<bool>(
       call,
-      [](ConversationStore& store, const ConversationInfo& info) -> Result<bool> {
+      [call](ConversationStore& store, const ConversationInfo& info) -> Result<bool> {
+        call.serving.epochs()->cancel(info.id);
         QUIRE_TRY_VOID(store.remove(info.id));
         return true;
       },
@@ -152,7 +154,8 @@ void handle_add_items(const Call& call) {
   if (fields.error()) return reply(call, *fields.error());
   with_conversation<bool>(
       call,
-      [items](ConversationStore& store, const ConversationInfo& info) -> Result<bool> {
+      [call, items](ConversationStore& store, const ConversationInfo& info) -> Result<bool> {
+        call.serving.epochs()->cancel(info.id);
         QUIRE_TRY_VOID(add_items(store, info, items));
         return true;
       },
@@ -189,6 +192,7 @@ void handle_delete_item(const Call& call) {
   with_conversation<Deleted>(
       call,
       [call](ConversationStore& store, const ConversationInfo& info) -> Result<Deleted> {
+        call.serving.epochs()->cancel(info.id);
         QUIRE_TRY(const bool deleted, delete_item(store, info, call.captures.back()));
         return deleted ? Deleted(conversation_json(info)) : Deleted();
       },

@@ -153,6 +153,17 @@ void add_messages(Fields& fields, Json& messages, std::span<const Json> items,
   }
 }
 
+Json system_message(const std::string& instructions) {
+  Json message;
+  message.set("role", "system");
+  message.set("content", instructions);
+  return message;
+}
+
+void set_text(Json& item, const std::string& text) {
+  item.set(type_of(item) == "function_call_output" ? "output" : "content", text);
+}
+
 Json item_json(const StoredItem& stored) {
   const std::string type = type_of(stored.item);
   Json json;

@@ -29,6 +29,11 @@ std::vector<formats::Json> read_items(Fields& fields, std::string_view name);
 void add_messages(Fields& fields, formats::Json& messages, std::span<const formats::Json> items,
                   std::string_view name);
 
+/// The message that `instructions` are.
+formats::Json system_message(const std::string& instructions);
+/// Another text in the place of an item's own: of a message, or of a call's output.
+void set_text(formats::Json& item, const std::string& text);
+
 /// As clients are shown it: with its id, a status, and content in parts.
 formats::Json item_json(const StoredItem& stored);
 

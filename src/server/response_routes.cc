@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "formats/printable.h"
+#include "server/epochs.h"
 #include "server/routes.h"
 #include "server/stored_responses.h"
 
@@ -35,8 +36,11 @@ void handle_response(const Call& call) {
 
 void handle_delete_response(const Call& call) {
   call.serving.store()->ask<bool>(
-      [call](ConversationStore& store) {
-        return delete_response(store, call.owner, call.captures.front());
+      [call](ConversationStore& store) -> Result<bool> {
+        const std::string& id = call.captures.front();
+        QUIRE_TRY(const auto place, store.find_message(call.owner, id));
+        if (place) call.serving.epochs()->cancel(place->conversation);
+        return delete_response(store, call.owner, id);
       },
       [call](ApiResult<bool> deleted) {
         const std::string& id = call.captures.front();

@@ -5,6 +5,7 @@
 #include "server/answer_task.h"
 #include "server/chat_prompt.h"
 #include "server/chat_window.h"
+#include "server/epochs.h"
 #include "server/reply_json.h"
 #include "server/responses_params.h"
 #include "server/responses_reply.h"
@@ -22,6 +23,8 @@ struct Asked {
   Json body;
   ResponsesRequest request;
   std::optional<History> history;
+  context::window::WindowPolicy policy = {};
+  std::string salt = {};
 };
 
 /// What the reply repeats of the request.
@@ -77,6 +80,31 @@ Turn turn_of(const Asked& asked, const Json& response) {
   return turn;
 }
 
+/// Lets a conversation that has grown long be compacted.
+void consider_epoch(const Asked& asked, const Json& response, const Place& place) {
+  const Backend& backend = *asked.call.serving.backend();
+  const Json* total = response.find("usage")->find("total_tokens");
+  if (total->as_int().value_or(0) <= high_watermark(backend, asked.policy)) return;
+  Surroundings around{.chat = asked.request.chat,
+                      .instructions = asked.request.instructions,
+                      .policy = asked.policy};
+  around.chat.messages = Json();
+  asked.call.serving.epochs()->consider({.place = place,
+                                         .tenant = asked.call.tenant,
+                                         .salt = asked.salt,
+                                         .around = std::move(around)});
+}
+
+/// What the reply says of a view that stands for a part of the conversation.
+Json epoch_json(const std::optional<History>& history) {
+  Json json;
+  if (!history || !history->view) return json;
+  json.set("view", history->view->value);
+  json.set("items", static_cast<int64_t>(history->items.size()));
+  json.set("stored_items", history->num_stored);
+  return json;
+}
+
 /// Stores the answer, and only then lets its end go out.
 void keep(const std::shared_ptr<const Asked>& asked, ResponseEnd end) {
   const auto turn = std::make_shared<const Turn>(turn_of(*asked, end.response));
@@ -84,8 +112,9 @@ void keep(const std::shared_ptr<const Asked>& asked, ResponseEnd end) {
       [turn, owner = asked->call.owner](ConversationStore& store) {
         return keep_turn(store, owner, *turn);
       },
-      [end = std::move(end)](ApiResult<Place> kept) {
+      [asked, end = std::move(end)](ApiResult<Place> kept) {
         if (!kept.ok()) return end.fail(kept.error());
+        consider_epoch(*asked, end.response, *kept);
         end.send();
       });
 }
@@ -96,15 +125,19 @@ void answer(const std::shared_ptr<Asked>& asked) {
   const Backend& backend = *call.serving.backend();
   ResponsesRequest& request = asked->request;
   Fields fields(asked->body);
+  const Json epoch = epoch_json(asked->history);
   std::vector<Json> before;
   if (asked->history) {
-    for (StoredItem& stored : asked->history->items) before.push_back(std::move(stored.item));
+    for (HistoryItem& item : asked->history->items) before.push_back(std::move(item.stored.item));
     asked->history->items.clear();
   }
   read_conversation_so_far(fields, request, before);
   const ChatWindow window =
       read_chat_window(fields, asked->body, request.params.options.max_tokens, request.chat);
   if (fields.error()) return reply(call, *fields.error());
+  if (window) asked->policy = window->policy;
+  asked->policy.max_tokens = request.params.options.max_tokens;
+  asked->salt = request.params.salt;
   ApiResult<FittedChat> fitted =
       fit_chat(call.serving, backend, request.chat, window, request.params.options.max_tokens);
   if (!fitted.ok()) {
@@ -125,6 +158,7 @@ void answer(const std::shared_ptr<Asked>& asked) {
       .max_tokens = request.params.options.max_tokens,
       .window_report = fitted->report ? context::window::context_json(*fitted->report) : Json(),
       .request_echo = echo(asked->body, model_name(call.serving, asked->body), request),
+      .epoch = epoch,
       .keep = {}};
   if (request.continuation.store) {
     head.keep = [asked](ResponseEnd end) { keep(asked, std::move(end)); };
@@ -160,10 +194,13 @@ ApiError unknown_start(const Continuation& continuation) {
 void answer_after_history(const std::shared_ptr<Asked>& asked) {
   using Loaded = std::optional<History>;
   asked->call.serving.store()->ask<Loaded>(
-      [owner = asked->call.owner, from = asked->request.continuation](ConversationStore& store) {
-        return from.previous_response.empty()
-                   ? history_of_conversation(store, owner, from.conversation)
-                   : history_of_response(store, owner, from.previous_response);
+      [&serving = asked->call.serving, owner = asked->call.owner,
+       from = asked->request.continuation](ConversationStore& store) -> Result<Loaded> {
+        QUIRE_TRY(Loaded history, from.previous_response.empty()
+                                      ? history_of_conversation(store, owner, from.conversation)
+                                      : history_of_response(store, owner, from.previous_response));
+        if (history && from.store) serving.epochs()->cancel(history->conversation);
+        return history;
       },
       [asked](ApiResult<Loaded> loaded) {
         if (!loaded.ok()) return reply(asked->call, loaded.error());

@@ -128,12 +128,7 @@ ResponsesRequest read_responses(Fields& fields, const GenerationDefaults& defaul
 void read_conversation_so_far(Fields& fields, ResponsesRequest& request,
                               std::span<const Json> history) {
   Json messages(Json::Array{});
-  if (request.instructions) {
-    Json message;
-    message.set("role", "system");
-    message.set("content", *request.instructions);
-    messages.push_back(std::move(message));
-  }
+  if (request.instructions) messages.push_back(system_message(*request.instructions));
   add_messages(fields, messages, history, "conversation");
   add_messages(fields, messages, request.input, "input");
   request.chat.messages = std::move(messages);

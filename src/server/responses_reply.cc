@@ -68,6 +68,10 @@ class ResponsesReply : public AnswerSink {
     close_item();
     if (end.finish_reason == "length") status_ = "incomplete";
     set_reports(reports_, head_.backend, end, head_.max_tokens, head_.window_report);
+    if (head_.epoch.is_null()) return;
+    Json context = *reports_.find("context");
+    context.set("epoch", head_.epoch);
+    reports_.set("context", std::move(context));
   }
 
   void finish(const Usage& usage) override {

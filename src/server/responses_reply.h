@@ -35,6 +35,7 @@ struct ResponsesReplyHead {
   std::optional<int64_t> max_tokens;
   formats::Json window_report;  // null: the request said nothing of its window
   formats::Json request_echo;   // what replies repeat of the request
+  formats::Json epoch = {};     // which view of a stored conversation was sent; null: the whole
   /// Takes the end of an answer that is complete; empty: it is sent.
   std::function<void(ResponseEnd)> keep;
 };

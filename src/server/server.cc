@@ -43,6 +43,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ApiK
   if (store != nullptr) {
     server->store_ = std::make_unique<StoreThread>(std::move(store), log);
     serving.set_store(server->store_.get());
+    server->epochs_ = std::make_unique<Epochs>(serving);
+    serving.set_epochs(server->epochs_.get());
   }
   QUIRE_TRY(server->http_, HttpServer::start(
                                options.host, options.port, options.limits,
@@ -71,6 +73,7 @@ void Server::serve(const Backend& backend) {
 void Server::stop(std::chrono::milliseconds grace) {
   if (!http_) return;
   serving_.stop();
+  if (epochs_) epochs_->stop();
   // Nobody posts to the I/O thread any more when the loop has ended.
   if (const Backend* backend = serving_.backend()) backend->loop.stop(grace);
   http_->drain(kDrainTime);

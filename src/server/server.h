@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "server/epochs.h"
 #include "server/http_server.h"
 #include "server/serving.h"
 #include "server/store_thread.h"
@@ -52,6 +53,7 @@ class Server {
   Serving serving_;
   std::unique_ptr<HttpServer> http_;    // after what its threads use
   std::unique_ptr<StoreThread> store_;  // goes before it: no exchange may outlive the HttpServer
+  std::unique_ptr<Epochs> epochs_;      // goes before what it asks
 };
 
 }  // namespace quire::server

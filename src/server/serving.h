@@ -45,6 +45,8 @@ struct Backend {
   int32_t page_tokens = 64;
 };
 
+class Epochs;
+
 class Serving {
  public:
   Serving(ServingOptions options, ApiKeys keys, EventLog& log);
@@ -72,6 +74,9 @@ class Serving {
   /// Where conversations are stored; null: nowhere.
   StoreThread* store() const { return store_; }
   void set_store(StoreThread* store) { store_ = store; }
+  /// Where stored conversations are compacted; null without a store.
+  Epochs* epochs() const { return epochs_; }
+  void set_epochs(Epochs* epochs) { epochs_ = epochs; }
 
   void set_http_counters(const HttpCounters* counters) { http_ = counters; }
   const HttpCounters* http_counters() const { return http_.load(); }
@@ -86,6 +91,7 @@ class Serving {
   std::atomic<uint64_t> next_id_{0};
   std::atomic<const HttpCounters*> http_{nullptr};
   std::atomic<StoreThread*> store_{nullptr};
+  std::atomic<Epochs*> epochs_{nullptr};
   std::optional<Backend> backend_;
   std::vector<TokenId> end_tokens_;
   std::atomic<bool> loaded_{false};

@@ -62,6 +62,32 @@ std::vector<StoredItem> items_among(std::span<const StoredMessage> messages) {
   return items;
 }
 
+/// The path as the model sees it: through the newest view of its beginning, if there is one.
+Result<void> add_items_seen(ConversationStore& store, std::span<const StoredMessage> path,
+                            History& history) {
+  std::optional<context::View> view;
+  if (history.at) {
+    QUIRE_TRY(view, store.view_for(history.conversation, *history.at));
+  }
+  const auto add = [&](MessageId first, MessageId last, const std::optional<std::string>& text) {
+    const auto found = std::ranges::lower_bound(path, last, {}, &StoredMessage::id);
+    if (found == path.end() || found->id != last) return;
+    auto item = item_of(*found);
+    if (!item) return;
+    if (text) set_text(item->item, *text);
+    history.items.push_back({*std::move(item), first, last, text});
+  };
+  if (view) {
+    history.view = view->id;
+    for (const context::View::Item& item : view->items) add(item.first, item.last, item.summary);
+  }
+  for (const StoredMessage& message : path) {
+    if (!view || message.id > view->head) add(message.id, message.id, std::nullopt);
+  }
+  history.num_stored = static_cast<int64_t>(items_among(path).size());
+  return {};
+}
+
 /// A response and the path to it.
 struct Found {
   Place place;
@@ -119,11 +145,11 @@ Result<std::optional<History>> history_of_response(ConversationStore& store, std
                                                    std::string_view id) {
   QUIRE_TRY(const auto found, find(store, owner, id));
   if (!found) return std::optional<History>();
-  return std::optional(
-      History{.conversation = found->place.conversation,
-              .at = found->place.message,
-              .chain = found->chain() == Chain::kOwn ? Chain::kOwn : Chain::kBranch,
-              .items = items_among(found->path)});
+  History history{.conversation = found->place.conversation,
+                  .at = found->place.message,
+                  .chain = found->chain() == Chain::kOwn ? Chain::kOwn : Chain::kBranch};
+  QUIRE_TRY_VOID(add_items_seen(store, found->path, history));
+  return std::optional(std::move(history));
 }
 
 Result<std::optional<History>> history_of_conversation(ConversationStore& store,
@@ -131,9 +157,17 @@ Result<std::optional<History>> history_of_conversation(ConversationStore& store,
                                                        std::string_view id) {
   QUIRE_TRY(const ConversationStore::Found info, store.find_by_handle(owner, id));
   if (!info) return std::optional<History>();
-  History history{
-      .conversation = info->id, .at = info->head, .chain = Chain::kConversation, .items = {}};
-  QUIRE_TRY(history.items, items_of(store, *info));
+  History history{.conversation = info->id, .at = info->head, .chain = Chain::kConversation};
+  QUIRE_TRY(const std::vector<StoredMessage> path, store.path(info->id, info->head));
+  QUIRE_TRY_VOID(add_items_seen(store, path, history));
+  return std::optional(std::move(history));
+}
+
+Result<std::optional<History>> history_at(ConversationStore& store, const Place& place) {
+  History history{.conversation = place.conversation, .at = place.message};
+  QUIRE_TRY(const std::vector<StoredMessage> path, store.path(place.conversation, place.message));
+  if (path.empty()) return std::optional<History>();
+  QUIRE_TRY_VOID(add_items_seen(store, path, history));
   return std::optional(std::move(history));
 }
 

@@ -23,12 +23,21 @@ enum class Chain : uint8_t {
   kBranch,        // beside a conversation that it was forked from
 };
 
-/// What a request goes on with.
+/// An item as the model sees it: itself, or with a text that stands for others too.
+struct HistoryItem {
+  StoredItem stored;
+  context::MessageId first, last;   // of the messages that it stands for
+  std::optional<std::string> text;  // that stands in it; absent: its own
+};
+
+/// What a request goes on with: the newest view of what was said, and what came after it.
 struct History {
   context::ConversationId conversation;
   std::optional<context::MessageId> at;  // the last message
   Chain chain = Chain::kOwn;
-  std::vector<StoredItem> items;
+  std::vector<HistoryItem> items = {};
+  std::optional<context::ViewId> view = {};  // that shows its beginning
+  int64_t num_stored = 0;                    // items that it stands for
 };
 
 using context::ConversationStore;
@@ -37,6 +46,10 @@ Result<std::optional<History>> history_of_response(ConversationStore& store, std
                                                    std::string_view id);
 Result<std::optional<History>> history_of_conversation(ConversationStore& store,
                                                        std::string_view owner, std::string_view id);
+
+/// Up to a message. Nothing if it is gone.
+Result<std::optional<History>> history_at(ConversationStore& store,
+                                          const ConversationStore::Place& place);
 
 /// One answered request.
 struct Turn {
