@@ -112,7 +112,7 @@ class ViewBuilder {
   bool add(size_t message, const Json& before, const Json* after) {
     const std::vector<size_t>& own = messages_.items[message];
     if (after == nullptr) {
-      if (!own.empty() && !gone_since_) gone_since_ = items_[own.front()].first;
+      if (!own.empty() && !first_gone_) first_gone_ = items_[own.front()].first;
       return true;
     }
     const bool changed = content_of(before) != content_of(*after);
@@ -127,19 +127,19 @@ class ViewBuilder {
       if (changed && i == *target) {
         item.text = *content_of(*after).as_string();
         set_text(item.stored.item, *item.text);
-        item.first = std::min(item.first, gone_since_.value_or(item.first));
+        // A summary may tell of all that is gone before it.
+        item.first = std::min(item.first, first_gone_.value_or(item.first));
       }
       out_.view.items.push_back({.first = item.first, .last = item.last, .summary = item.text});
       out_.items.push_back(std::move(item));
     }
-    if (!own.empty()) gone_since_.reset();
     return true;
   }
 
   const std::vector<HistoryItem>& items_;
   const Messages& messages_;
   Compaction out_;
-  std::optional<context::MessageId> gone_since_;  // first of the items that the next one stands for
+  std::optional<context::MessageId> first_gone_;  // of the items that the view leaves out
 };
 
 }  // namespace
