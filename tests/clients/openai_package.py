@@ -109,7 +109,7 @@ try:
 except openai.NotFoundError as error:
     assert branch.id in str(error)
 with client.responses.stream(input="And mine?", previous_response_id=second.id, **GREEDY) as events:
-    final = events.get_final_response()
+    final = [event for event in events][-1].response  # completed, or cut off by the maximum
 assert client.responses.retrieve(final.id).output_text == final.output_text
 
 # Conversations: items, metadata, pages, responses that go on with them.
