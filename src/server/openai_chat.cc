@@ -187,20 +187,13 @@ class StreamedChatReply : public AnswerSink {
 
   void finish(const Usage& usage) override {
     send_end(last_, reports_);
-    if (head_.include_usage) {
-      Json chunk = head_.json("chat.completion.chunk");
-      chunk.set("choices", Json(Json::Array{}));
-      chunk.set("usage", usage_json(usage));
-      head_.exchange->write(sse(chunk));
-    }
-    head_.exchange->write(std::string(kSseDone));
-    head_.exchange->end_stream();
+    end_sse(*head_.exchange, head_.json("chat.completion.chunk"),
+            head_.include_usage ? &usage : nullptr);
   }
 
   void fail(const ApiError& error) override {
     if (!began_) return head_.exchange->respond(to_response(error));
-    head_.exchange->write(sse(to_json(error)));
-    head_.exchange->end_stream();
+    fail_sse(*head_.exchange, error);
   }
 
  private:

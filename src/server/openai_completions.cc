@@ -181,19 +181,11 @@ class StreamedReply : public CompletionReply {
     Json last = chunk(last_, choices_[static_cast<size_t>(last_)].finish_reason);
     add_reports(last);
     head_.exchange->write(sse(last));
-    if (head_.include_usage) {
-      Json json = head_.json();
-      json.set("choices", Json(Json::Array{}));
-      json.set("usage", usage_json(usage));
-      head_.exchange->write(sse(json));
-    }
-    head_.exchange->write(std::string(kSseDone));
-    head_.exchange->end_stream();
+    end_sse(*head_.exchange, head_.json(), head_.include_usage ? &usage : nullptr);
   }
   void fail(const ApiError& error) override {
     if (!began_) return head_.exchange->respond(to_response(error));
-    head_.exchange->write(sse(to_json(error)));
-    head_.exchange->end_stream();
+    fail_sse(*head_.exchange, error);
   }
 
  private:

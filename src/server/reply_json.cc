@@ -113,4 +113,19 @@ std::string sse(const Json& json) {
   return "data: " + json.dump() + "\n\n";
 }
 
+void end_sse(HttpExchange& exchange, Json head, const Usage* usage) {
+  if (usage != nullptr) {
+    head.set("choices", Json(Json::Array{}));
+    head.set("usage", usage_json(*usage));
+    exchange.write(sse(head));
+  }
+  exchange.write(std::string(kSseDone));
+  exchange.end_stream();
+}
+
+void fail_sse(HttpExchange& exchange, const ApiError& error) {
+  exchange.write(sse(to_json(error)));
+  exchange.end_stream();
+}
+
 }  // namespace quire::server

@@ -33,6 +33,12 @@ int64_t unix_seconds();
 /// "data: {...}\n\n".
 std::string sse(const formats::Json& json);
 
+/// How streams of completions end: `usage`, unless null, in a chunk without choices that begins as
+/// `head` does, and "[DONE]".
+void end_sse(HttpExchange& exchange, formats::Json head, const Usage* usage);
+/// In mid-stream: the error as an event.
+void fail_sse(HttpExchange& exchange, const ApiError& error);
+
 inline constexpr std::string_view kSseType = "text/event-stream";
 inline constexpr std::string_view kSseHeartbeat = ": still here\n\n";
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";

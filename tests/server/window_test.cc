@@ -100,6 +100,27 @@ TEST_F(ServerWindow, KeepsSystemAndQuestionUnderEveryPolicyAndSaysWhatWent) {
   }
 }
 
+TEST_F(ServerWindow, KeepsWhatAMessagePinsAndShowsTheTemplateNoneOfIt) {
+  const auto planned = [](const Json& body) {
+    return reply("/v1/context/plan", with_policy(body, "truncate_left"));
+  };
+  Json body = long_chat(kTooManyTurns);
+  const std::string early = "Question number 2 about";
+  EXPECT_THAT(at(planned(body), "messages").dump(), testing::Not(HasSubstr(early)));
+
+  Json messages = *body.find("messages");
+  (*messages.as_array())[5].set("x_context", json(R"({"pin":true,"priority":3})"));
+  body.set("messages", std::move(messages));
+  const std::string sent = at(planned(body), "messages").dump();
+  EXPECT_THAT(sent, HasSubstr(early));
+  EXPECT_THAT(sent, testing::Not(HasSubstr("Question number 3 about")));
+  EXPECT_THAT(sent, testing::Not(HasSubstr("x_context")));
+
+  const Json answer = reply("/v1/chat/completions", with_policy(body, "truncate_left"));
+  EXPECT_EQ(text_at(answer, "context.status"), "changed");
+  EXPECT_EQ(sum_of_kept(at(answer, "context")), at(answer, "usage.prompt_tokens").as_int());
+}
+
 TEST_F(ServerWindow, HonoursTruncationAsOpenAiSpellsIt) {
   Json body = long_chat(kTooManyTurns);
   body.set("truncation", "auto");
