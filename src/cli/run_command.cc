@@ -194,7 +194,12 @@ class Run {
     prompt_ = std::move(fitted.prompt);
     max_tokens_ = fitted.report.max_tokens;
     report_ = std::move(fitted.report);
-    say_what_changed(output_, report_);
+    const bool fits = report_.status == context::window::KeepPlan::Status::kFits;
+    if (fits && !report_.max_tokens_before && output_.remarks_on_terminal()) {
+      output_.remark(context::window::one_line_of(report_));
+    } else {
+      say_what_changed(output_, report_);
+    }
     return {};
   }
 
