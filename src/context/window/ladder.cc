@@ -23,7 +23,6 @@ constexpr int64_t kSeamTokens = 8;
 constexpr std::string_view kSampleMarker = "\n[... 9999 tokens cut here, handle h99 ...]\n";
 /// Below it a summary would hold little more than its header.
 constexpr int64_t kLeastSummarized = 240;
-constexpr int64_t kMostSummary = 512;
 
 /// Room for a summary of so many tokens: a quarter, at most `most`; 0 where none is worth its
 /// while.
@@ -38,9 +37,6 @@ class LadderBuilder {
       : s_(sources),
         a_(sources.anatomy),
         step_(step),
-        most_summary_(step.tokens == 0
-                          ? kMostSummary
-                          : std::clamp(step.tokens, kLeastSummarized / 4, kMostSummary)),
         marker_(count_text(sources.text.tokenizer, kSampleMarker)) {}
 
   std::vector<Action> build(Policy policy) {
@@ -314,14 +310,14 @@ class LadderBuilder {
   std::vector<int32_t> summarize(const std::vector<int32_t>& groups) {
     int64_t input = 0;
     for (const int32_t g : groups) input += a_.groups[g].tokens;
-    if (summary_room(input, most_summary_) == 0) return {};
+    if (summary_room(input, step_.most_summary) == 0) return {};
     input = 0;
     for (const int32_t g : groups) {
       input += a_.groups[g].tokens;
       ladder_.push_back({.kind = Kind::kSummarize,
                          .target = g,
-                         .keep = most_summary_,
-                         .may_stop = summary_room(input, most_summary_) > 0});
+                         .keep = step_.most_summary,
+                         .may_stop = summary_room(input, step_.most_summary) > 0});
     }
     return groups;
   }
@@ -398,7 +394,6 @@ class LadderBuilder {
   const Sources& s_;
   const Anatomy& a_;
   Step step_;
-  int64_t most_summary_;
   int64_t marker_;  // tokens of the mark of a cut
   std::vector<Action> ladder_;
   std::vector<int64_t> left_;  // of each message, at most
@@ -423,7 +418,9 @@ Step step_for(const Sources& sources, int64_t tokens, int64_t usable) {
     ++settled;
     if (end > std::max<int64_t>(began, 0)) break;
   }
-  return {tokens, std::max<int64_t>(steps, 0) * tokens, settled};
+  Step step{.tokens = tokens, .saved = std::max<int64_t>(steps, 0) * tokens, .settled = settled};
+  step.most_summary = std::clamp(usable / 4, kLeastSummarized / 4, step.most_summary);
+  return step;
 }
 
 int64_t kept_chunk_tokens(const Sources& sources, const Draft& draft) {

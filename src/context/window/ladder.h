@@ -40,6 +40,7 @@ struct Step {
   int64_t saved = 0;   // the multiple of it that is to be taken from the conversation
   /// Messages before it decide what is done: those that were there when this step began.
   int32_t settled = INT32_MAX;
+  int64_t most_summary = 512;  // tokens that a summary may take
 };
 /// The smallest number of steps that takes the conversation down to `usable` tokens, chunks apart:
 /// they change with every question.
