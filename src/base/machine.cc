@@ -206,8 +206,11 @@ Machine inspect_machine(FileSystem& files) {
   int64_t threads = physical_cores(files, cpus);
   // One core's two hardware threads are worth using; on more cores the second ones rarely are.
   if (threads == 1) threads = std::min<int64_t>(static_cast<int64_t>(cpus.size()), 2);
-  threads = std::min(threads, cgroup_cpus(files, cgroups));
+  const int64_t quota = cgroup_cpus(files, cgroups);
+  const int64_t processors = std::min(static_cast<int64_t>(cpus.size()), quota);
+  threads = std::min(threads, quota);
   return {.default_threads = static_cast<int32_t>(std::max<int64_t>(threads, 1)),
+          .processors = static_cast<int32_t>(std::max<int64_t>(processors, 1)),
           .available_memory_bytes = available_memory(files, cgroups),
           .cpu_name = cpu_name(files)};
 }

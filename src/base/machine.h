@@ -14,6 +14,9 @@ struct Machine {
   /// Physical cores inside the affinity mask, at most the cgroup's CPU quota; both hardware threads
   /// where only one core is visible. At least 1.
   int32_t default_threads = 1;
+  /// Hardware threads inside the affinity mask, at most the quota. At least 1: more threads than
+  /// this take turns.
+  int32_t processors = 1;
   /// min(MemAvailable, what the cgroup still allows).
   int64_t available_memory_bytes = 0;
   /// "Intel(R) Xeon(R) Processor"; "unknown processor" if the system does not say.

@@ -36,6 +36,7 @@ class Benchmark {
     if (threads.empty()) threads = {engine_options(env_, compute_, {}).threads};
     for (const int64_t count : threads) {
       compute_.threads = count;
+      warn_of_many_threads(env_, output_, compute_);
       pool_ = std::make_unique<ThreadPool>(static_cast<int32_t>(count));
       for (const kv::KvCodecs codecs : tests_.codecs) QUIRE_TRY_VOID(measure_codec(codecs));
     }

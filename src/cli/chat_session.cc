@@ -52,6 +52,7 @@ Result<std::unique_ptr<ChatSession>> ChatSession::start(const Environment& env,
                                                         const ChatOptions& options,
                                                         Output& output) {
   warn_of_coarse_codecs(output, options.cache.kv);
+  warn_of_many_threads(env, output, options.compute);
   QUIRE_TRY(LoadedModel loaded, load_model(env, options.model, "chat", output));
   if (loaded.model->chat_template() == nullptr) {
     return needs_template("chat", loaded.model->template_problem());

@@ -83,6 +83,7 @@ class Run {
   Result<void> execute() {
     QUIRE_TRY(rules_, beam_rules(options_.beams, options_.sampling, options_.choices));
     warn_of_coarse_codecs(output_, options_.cache.kv);
+    warn_of_many_threads(env_, output_, options_.compute);
     if (options_.conversation) QUIRE_TRY_VOID(check_turn_options(options_));
     QUIRE_TRY_VOID(check_document_options());
     QUIRE_TRY(loaded_, load_model(env_, options_.model, "run", output_));

@@ -205,6 +205,7 @@ class Serve {
     QUIRE_TRY(const std::string path, only_model(env_, options_.model.models, "serve"));
     QUIRE_TRY(server::ApiKeys keys, load_keys(env_, options_));
     warn_of_coarse_codecs(output_, options_.cache.kv);
+    warn_of_many_threads(env_, output_, options_.compute);
     QUIRE_TRY(auto store, open_store(env_, options_, output_));
     QUIRE_TRY(server_,
               server::Server::start(server_options(path), std::move(keys), log_, std::move(store)));

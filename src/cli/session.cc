@@ -72,6 +72,16 @@ void warn_of_coarse_codecs(Output& output, kv::KvCodecs codecs) {
                   kv::name(codecs)));
 }
 
+void warn_of_many_threads(const Environment& env, Output& output, const ComputeOptions& compute) {
+  if (!compute.threads) return;
+  const int64_t processors = inspect_machine(env.files).processors;
+  if (*compute.threads <= processors) return;
+  output.remark(fmt::format(
+      "warning: --threads {}, but only {} processor{} may be used here (affinity and cgroup quota "
+      "counted), so threads take turns and each step waits for the last; --threads {} is faster",
+      *compute.threads, processors, processors == 1 ? "" : "s", processors));
+}
+
 engine::EngineOptions engine_options(const Environment& env, const ComputeOptions& compute,
                                      const CacheOptions& cache) {
   const Machine machine = inspect_machine(env.files);

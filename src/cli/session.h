@@ -45,6 +45,9 @@ engine::EngineOptions engine_options(const Environment& env, const ComputeOption
 /// A remark when keys or values are kept in so few bits that answers change for the worse.
 void warn_of_coarse_codecs(Output& output, kv::KvCodecs codecs);
 
+/// A remark when more threads are asked for than this process may run at once.
+void warn_of_many_threads(const Environment& env, Output& output, const ComputeOptions& compute);
+
 /// Milliseconds since it was made.
 class Stopwatch {
  public:

@@ -92,6 +92,16 @@ TEST(Machine, KeepsToTheCpuQuota) {
   EXPECT_EQ(inspect_machine(system).default_threads, num_allowed_cpus());
 }
 
+TEST(Machine, KnowsHowManyThreadsCanRunAtOnce) {
+  FakeSystem system;
+  EXPECT_EQ(inspect_machine(system).processors, num_allowed_cpus());
+  system.contents["/proc/self/cgroup"] = "0::/\n";
+  system.contents["/sys/fs/cgroup/cpu.max"] = "150000 100000\n";
+  EXPECT_EQ(inspect_machine(system).processors, 1);
+  system.contents["/sys/fs/cgroup/cpu.max"] = "10000 100000\n";
+  EXPECT_EQ(inspect_machine(system).processors, 1);
+}
+
 TEST(Machine, UsesBothThreadsOfItsOnlyCore) {
   FakeSystem system;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {

@@ -48,6 +48,47 @@ TEST(ThreadPool, NeverMixesAJobWithTheOneBefore) {
   }
 }
 
+TEST(ThreadPool, RunsMoreChunksThanARunCanCount) {
+  ThreadPool pool(3);
+  constexpr int32_t kChunks = 3 * UINT16_MAX + 17;
+  std::vector<std::atomic<uint8_t>> runs(kChunks);
+  pool.parallel(kChunks, [&](int32_t chunk) { ++runs[static_cast<size_t>(chunk)]; });
+  int32_t once = 0;
+  for (const auto& r : runs) once += r.load() == 1 ? 1 : 0;
+  EXPECT_EQ(once, kChunks);
+}
+
+TEST(ThreadPool, TakesOverTheChunksOfAThreadThatIsStuck) {
+  // Whoever holds the first chunk does not come back before all others have run, wherever they
+  // stand: with two threads and without help its own half of them would wait for ever.
+  ThreadPool pool(2);
+  for (int round = 0; round < 32; ++round) {
+    std::atomic<int32_t> others{0};
+    pool.parallel(16, [&](int32_t chunk) {
+      if (chunk != round % 16) {
+        ++others;
+        return;
+      }
+      while (others.load() < 15) std::this_thread::yield();
+    });
+    EXPECT_EQ(others.load(), 15);
+  }
+}
+
+TEST(ThreadPool, GivesEachThreadNeighbouringChunks) {
+  // Both threads wait at their first chunk until the other has one: so each has its own half.
+  ThreadPool pool(2);
+  std::vector<std::thread::id> by(8);
+  std::atomic<int32_t> arrived{0};
+  pool.parallel(8, [&](int32_t chunk) {
+    by[static_cast<size_t>(chunk)] = std::this_thread::get_id();
+    if (chunk % 4 != 0) return;
+    ++arrived;
+    while (arrived.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_NE(by[0], by[4]) << "the first of each half were in flight at once";
+}
+
 TEST(ThreadPool, WakesWorkersThatWentToSleep) {
   ThreadPool pool(2);
   for (int round = 0; round < 3; ++round) {

@@ -1,6 +1,8 @@
 // tokens, score, info and bench, as scripts call them.
 #include <gmock/gmock.h>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -194,6 +196,26 @@ TEST(Bench, SweepsThreadsAndDrawsDepths) {
   const std::string drawn = file_content(svg);
   for (const char* line : {"pp8 f16, 1 thread<", "tg2 q8, 2 threads<"}) {
     EXPECT_THAT(drawn, HasSubstr(line));
+  }
+}
+
+TEST(Threads, AreWarnedOfBeyondTheProcessors) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const std::string many = std::to_string(CPU_COUNT(&allowed) + 1);
+  const std::string model = tiny("llama_tied");
+  for (const std::vector<std::string>& command : {
+           std::vector<std::string>{"run", model, "-p", "a", "-n", "1"},
+           {"chat", model},
+           {"bench", model, "--prefill", "4", "--decode", "0", "-r", "1"},
+           {"serve", model, "--port", "0", "--memory", "1K"},  // ends because that is too little
+       }) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), {"--threads", many});
+    const RunResult warned = run_quire(args);
+    EXPECT_THAT(warned.err, HasSubstr("warning: --threads " + many)) << command[0];
+    args.back() = "1";
+    EXPECT_THAT(run_quire(args).err, Not(HasSubstr("warning"))) << command[0];
   }
 }
 
