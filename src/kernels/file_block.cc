@@ -13,28 +13,48 @@ uint16_t read_u16(const uint8_t* p) {
   return value;
 }
 
+// Eight codes at once, a byte each: loading a model reads each of its weights so.
+uint64_t read_eight(const uint8_t* p) {
+  uint64_t eight = 0;
+  std::memcpy(&eight, p, sizeof eight);
+  return eight;
+}
+
+void write_eight(uint64_t eight, uint8_t* p) {
+  std::memcpy(p, &eight, sizeof eight);
+}
+
+constexpr uint64_t each_byte(uint64_t value) {
+  return value * 0x0101010101010101;
+}
+
 /// Byte j of 16 holds columns j (low nibble) and j + 16.
 void read_nibbles_32(const uint8_t* packed, uint8_t* codes) {
-  for (int j = 0; j < 16; ++j) {
-    codes[j] = packed[j] & 15;
-    codes[j + 16] = packed[j] >> 4;
+  for (int j = 0; j < 16; j += 8) {
+    const uint64_t both = read_eight(packed + j);
+    write_eight(both & each_byte(15), codes + j);
+    write_eight(both >> 4 & each_byte(15), codes + j + 16);
   }
 }
 
 /// Bit j of the 32 is the fifth bit of column j.
 void add_fifth_bits_32(const uint8_t* bits, uint8_t* codes) {
-  for (int j = 0; j < 32; ++j) {
-    codes[j] = static_cast<uint8_t>(codes[j] | (bits[j / 8] >> (j % 8) & 1) << 4);
+  for (int j = 0; j < 32; j += 8) {
+    // Byte k keeps bit k only; what is not zero reaches the byte's top bit, and from there the
+    // fifth.
+    const uint64_t alone = each_byte(bits[j / 8]) & 0x8040201008040201;
+    const uint64_t fifth = ((alone + each_byte(0x7f)) & each_byte(0x80)) >> 3;
+    write_eight(read_eight(codes + j) | fifth, codes + j);
   }
 }
 
 /// 64 columns a run: byte j of 32 holds columns j (low nibble) and j + 32.
 void read_nibbles_256(const uint8_t* packed, uint8_t* codes) {
   for (int run = 0; run < 4; ++run) {
-    for (int j = 0; j < 32; ++j) {
-      const uint8_t both = packed[32 * run + j];
-      codes[64 * run + j] = both & 15;
-      codes[64 * run + 32 + j] = both >> 4;
+    for (int j = 0; j < 32; j += 8) {
+      const uint64_t both = read_eight(packed + 32 * run + j);
+      write_eight(both & each_byte(15), codes + 64 * run + j);
+      write_eight(both >> 4 & each_byte(15), codes + 64 * run + 32 + j);
     }
   }
 }
