@@ -112,7 +112,8 @@ void ThreadPool::work_off(uint32_t generation, Run& run, From side) {
     const uint32_t end = end_of(left);
     if (generation_of(left) != generation || begin >= end) return;
     const bool front = side == From::kFront;
-    const uint64_t rest = front ? pack(generation, begin + 1, end) : pack(generation, begin, end - 1);
+    const uint64_t rest =
+        front ? pack(generation, begin + 1, end) : pack(generation, begin, end - 1);
     // Success proves that the run was open when the three values above were read: they are its
     // own.
     if (!run.left.compare_exchange_weak(left, rest, std::memory_order_acq_rel)) continue;

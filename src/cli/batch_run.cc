@@ -79,6 +79,7 @@ class BatchRun {
       generation.sampling = resolve_sampling(options_.sampling, loaded_.model->sampling_defaults());
       generation.max_tokens = line.max_tokens ? line.max_tokens : options_.generation.max_tokens;
       generation.stop = options_.generation.stop;
+      generation.draft.most = static_cast<int32_t>(options_.generation.draft);
       if (options_.logprobs) generation.logprobs = static_cast<int32_t>(*options_.logprobs);
       requests_.push_back({prompt.tokens, std::move(generation)});
       prompts_.push_back(std::move(prompt));

@@ -339,6 +339,14 @@ void declare(OptionParser& parser, SamplingChoice& options) {
               store_int(options.seed, 0, INT64_MAX)});
 }
 
+void declare_draft(OptionParser& parser, int64_t& most) {
+  parser.add({{"--draft"},
+              "N",
+              "guess up to N tokens ahead from the text so far and verify them in one step, where "
+              "that pays (default 8; 0: never); changes no bit",
+              store_int(most, 0, engine::kMostDrafts)});
+}
+
 void declare(OptionParser& parser, GenerationOptions& options) {
   parser.heading("Length");
   parser.add({{"-n", "--predict", "--n-predict", "--max-tokens"},
@@ -353,11 +361,7 @@ void declare(OptionParser& parser, GenerationOptions& options) {
                 options.stop.emplace_back(value);
                 return {};
               }});
-  parser.add({{"--draft"},
-              "N",
-              "guess up to N tokens ahead from the text so far and verify them in one step, where "
-              "that pays (default 8; 0: never); changes no bit",
-              store_int(options.draft, 0, engine::DraftPolicy::kMostDrafts)});
+  declare_draft(parser, options.draft);
   parser.add({{"--fit-output"},
               "",
               "lower -n to what the window has room for, and say so",

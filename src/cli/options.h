@@ -81,6 +81,8 @@ struct GenerationOptions {
 void declare(OptionParser& parser, OutputOptions& options);
 void declare(OptionParser& parser, ModelOptions& options, size_t most_models = 1);
 void declare(OptionParser& parser, ComputeOptions& options);
+/// --draft
+void declare_draft(OptionParser& parser, int64_t& most);
 /// --profile
 void declare_profile(OptionParser& parser, bool& wanted);
 void declare(OptionParser& parser, CacheOptions& options);

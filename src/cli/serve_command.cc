@@ -45,6 +45,7 @@ struct ServeOptions {
   std::optional<int64_t> memory, max_input, max_output;
   int64_t max_sequences = kDefaultSequences;
   int64_t max_queue = kDefaultQueue;
+  int64_t draft = engine::DraftOptions().most;
   bool any_model = false;
   std::string store_file;  // "": the default
   bool no_store = false;
@@ -100,6 +101,7 @@ void declare_limits(OptionParser& parser, ServeOptions& options) {
               "N",
               "requests that may wait beyond those; others get 429 (256)",
               store_int(options.max_queue, 0, 1'000'000)});
+  declare_draft(parser, options.draft);
   parser.add({{"--max-input"},
               "N",
               "tokens that a prompt may have (default: the window)",
@@ -238,6 +240,7 @@ class Serve {
     options.serving.any_model = options_.any_model;
     options.serving.max_input = options_.max_input;
     options.serving.max_output = options_.max_output;
+    options.serving.most_drafts = static_cast<int32_t>(options_.draft);
     options.serving.allowed_hosts = options_.allowed_hosts;
     options.serving.allowed_origins = options_.cors_origins;
     return options;

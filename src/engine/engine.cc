@@ -258,18 +258,27 @@ Result<void> Engine::step(std::span<const StepItem> items, std::span<float> logi
       logits = logits.subspan(wanted);
     }
   }
-  for (const StepItem& item : items) {
-    item.sequence->tokens_.insert(item.sequence->tokens_.end(), item.tokens.begin(),
-                                  item.tokens.end());
-  }
+  take_tokens(items);
   return {};
 }
 
-Result<void> Engine::step_cached(std::span<const StepItem> items, std::span<float> logits) {
+void Engine::take_tokens(std::span<const StepItem> items) {
+  for (const StepItem& item : items) {
+    std::vector<TokenId>& tokens = item.sequence->tokens_;
+    tokens.insert(tokens.end(), item.tokens.begin(), item.tokens.end());
+  }
+}
+
+std::vector<Engine::CachedRun> Engine::cached_runs(std::span<const StepItem> items) {
   std::vector<CachedRun> runs;
   for (const StepItem& item : items) {
     runs.push_back({&item.sequence->cached_, item.tokens, item.logits});
   }
+  return runs;
+}
+
+Result<void> Engine::step_cached(std::span<const StepItem> items, std::span<float> logits) {
+  const std::vector<CachedRun> runs = cached_runs(items);
   // A disk that takes no more refuses here, and every sequence stays as it was.
   QUIRE_TRY_VOID(reserve(runs));
   Result<void> ran = run_reserved(runs, logits);
@@ -389,20 +398,26 @@ bool Engine::can_guess() const {
   return !options_.cache.recomputes() && !options_.cache.offload_bytes;
 }
 
-Result<void> Engine::step_guessing(Sequence& sequence, std::span<const TokenId> tokens,
+Result<void> Engine::step_guessing(std::span<const StepItem> items, std::span<float> logits,
                                    const Keep& keep) {
   QUIRE_CHECK(can_guess(), "guesses are run on pages in memory");
-  const StepItem item{.sequence = &sequence, .tokens = tokens, .logits = StepItem::Logits::kAll};
-  QUIRE_TRY_VOID(check_step({&item, 1}));
-  logits_.resize(tokens.size() * static_cast<size_t>(model_.config().vocab));
-  const CachedRun run{&sequence.cached_, tokens, StepItem::Logits::kAll};
-  QUIRE_TRY_VOID(reserve({&run, 1}));
-  QUIRE_TRY_VOID(forward({&run, 1}, logits_));
-  const int64_t kept = keep(logits_);
-  QUIRE_CHECK(kept >= 1 && kept <= static_cast<int64_t>(tokens.size()), "some tokens stay");
-  store_->commit(sequence.cached_, kept);
-  sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(),
-                          tokens.begin() + static_cast<std::ptrdiff_t>(kept));
+  QUIRE_TRY_VOID(check_step(items));
+  const auto needed = static_cast<size_t>(logit_rows(items) * model_.config().vocab);
+  QUIRE_CHECK_LE(needed, logits.size());
+  const std::vector<CachedRun> runs = cached_runs(items);
+  QUIRE_TRY_VOID(reserve(runs));
+  QUIRE_TRY_VOID(forward(runs, logits));
+  std::vector<int64_t> kept;
+  for (const StepItem& item : items) kept.push_back(static_cast<int64_t>(item.tokens.size()));
+  const std::vector<int64_t> all = kept;
+  take_tokens(items);
+  keep(logits.first(needed), kept);
+  for (size_t i = 0; i < items.size(); ++i) {
+    QUIRE_CHECK(kept[i] >= 1 && kept[i] <= all[i], "some tokens stay");
+    Sequence& sequence = *items[i].sequence;
+    store_->commit(sequence.cached_, kept[i]);
+    sequence.tokens_.resize(sequence.tokens_.size() - static_cast<size_t>(all[i] - kept[i]));
+  }
   return {};
 }
 

@@ -179,12 +179,13 @@ class Engine {
   /// and then they hold what could be computed.
   Result<void> step(std::span<const StepItem> items, std::span<float> logits);
 
-  /// Appends the first few of `tokens`, a chosen one and guesses of those that follow it: all are
-  /// run in one batch, and `keep`, given their logits, says how many stay, at least one. The others
-  /// leave no trace. Requires pages in memory: a cache that is neither recomputed nor offloaded.
-  /// // logits: [tokens, vocab]
-  using Keep = std::function<int64_t(std::span<const float> logits)>;
-  Result<void> step_guessing(Sequence& sequence, std::span<const TokenId> tokens, const Keep& keep);
+  /// As step(), where some tokens are guesses of those that follow a chosen one: `keep`, given all
+  /// logits, says how many tokens of each item stay, at least one; it finds all of them there. The
+  /// others leave no trace. While it runs, sequences hold the tokens of their items. Requires
+  /// can_guess(). // logits: [rows, vocab]; kept: [items]
+  using Keep = std::function<void(std::span<const float> logits, std::span<int64_t> kept)>;
+  Result<void> step_guessing(std::span<const StepItem> items, std::span<float> logits,
+                             const Keep& keep);
 
   /// Begins a step that runs a few layers at a time, so that others need not wait for all of it.
   /// Nothing is in the sequences before it is done: to drop it is to undo it. Until then they must
@@ -211,19 +212,21 @@ class Engine {
  private:
   Engine(const Model& model, EngineOptions options, Window window,
          const kernels::KernelSet* kernels);
-  bool may_share(const Sequence& sequence) const;
-  kv::IdentityKey key_of(const Sequence& sequence) const;
-  int64_t logit_rows(std::span<const StepItem> items) const;
-  Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);
-  Result<void> check_step(std::span<const StepItem> items) const;
-  Result<void> step_cached(std::span<const StepItem> items, std::span<float> logits);
-  Result<void> step_uncached(const StepItem& item, std::span<float> logits);
   /// One chunk on pages. The sequence's token list is the caller's business.
   struct CachedRun {
     const kv::KvSequence* sequence;
     std::span<const TokenId> tokens;
     StepItem::Logits logits;
   };
+  bool may_share(const Sequence& sequence) const;
+  kv::IdentityKey key_of(const Sequence& sequence) const;
+  int64_t logit_rows(std::span<const StepItem> items) const;
+  static void take_tokens(std::span<const StepItem> items);
+  static std::vector<CachedRun> cached_runs(std::span<const StepItem> items);
+  Result<void> reread_from(Sequence& sequence, int64_t start, int64_t length);
+  Result<void> check_step(std::span<const StepItem> items) const;
+  Result<void> step_cached(std::span<const StepItem> items, std::span<float> logits);
+  Result<void> step_uncached(const StepItem& item, std::span<float> logits);
   Result<void> run_cached(std::span<const CachedRun> runs, std::span<float> logits);
   /// Makes room for all runs, or for none.
   Result<void> reserve(std::span<const CachedRun> runs);

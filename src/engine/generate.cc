@@ -43,7 +43,7 @@ class Decoding {
 
   /// What window, room in a batch and the wanted length leave beside the chosen token.
   int64_t most_guesses() const {
-    int64_t most = std::min<int64_t>(DraftPolicy::kMostDrafts, engine_.max_step_tokens() - 1);
+    int64_t most = std::min<int64_t>(kMostDrafts, engine_.max_step_tokens() - 1);
     most = std::min(most, engine_.window().tokens - sequence_.length() - 1);
     if (options_.max_tokens) {
       most =
@@ -75,17 +75,20 @@ class Decoding {
     bool goes_on = true;
     int32_t right = 0;
     const Clock::time_point start = Clock::now();
-    const auto keep = [&](std::span<const float> logits) -> int64_t {
+    const auto keep = [&](std::span<const float> logits, std::span<int64_t> kept) {
       policy_.note_step(num_guesses + 1, ms_since(start));
       for (size_t i = 0;; ++i) {
+        kept[0] = static_cast<int64_t>(i) + 1;
         goes_on = answer_.choose(logits.subspan(i * vocab, vocab),
                                  std::span(before).first(before_length + i + 1));
-        if (!goes_on || i == static_cast<size_t>(num_guesses)) return static_cast<int64_t>(i) + 1;
-        if (answer_.tokens().back() != tokens[i + 1]) return static_cast<int64_t>(i) + 1;
+        if (!goes_on || i == static_cast<size_t>(num_guesses)) return;
+        if (answer_.tokens().back() != tokens[i + 1]) return;
         ++right;
       }
     };
-    const Result<void> stepped = engine_.step_guessing(sequence_, tokens, keep);
+    logits_.resize(tokens.size() * vocab);
+    const StepItem item{.sequence = &sequence_, .tokens = tokens, .logits = StepItem::Logits::kAll};
+    const Result<void> stepped = engine_.step_guessing({&item, 1}, logits_, keep);
     // Guesses want room that the answer itself may do without.
     if (!stepped.ok() && stepped.error().code == ErrorCode::kDoesNotFit) {
       return step_alone(chosen, {});
@@ -110,6 +113,7 @@ class Decoding {
   NgramDrafter drafter_;
   DraftPolicy policy_;
   DraftCounts counts_;
+  std::vector<float> logits_;  // [tokens of a step with guesses, vocab]
 };
 
 Result<Generated> prefill_and_decode(Engine& engine, Sequence& sequence,

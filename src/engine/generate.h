@@ -48,12 +48,6 @@ struct GenerateTimings {
   std::vector<double> gaps_ms;  // between tokens
 };
 
-/// Of a whole answer.
-struct DraftCounts {
-  int64_t drafted = 0;
-  int64_t accepted = 0;
-};
-
 struct Generated {
   std::string text;             // whole characters; without end token and stop string
   std::vector<TokenId> tokens;  // all that were chosen, an end token included

@@ -7,10 +7,7 @@ namespace quire::engine {
 Result<PartialStep> Engine::begin_step(std::span<const StepItem> items) {
   QUIRE_CHECK(can_guess(), "layers are run one by one on pages in memory");
   QUIRE_TRY_VOID(check_step(items));
-  std::vector<CachedRun> runs;
-  for (const StepItem& item : items) {
-    runs.push_back({&item.sequence->cached_, item.tokens, item.logits});
-  }
+  const std::vector<CachedRun> runs = cached_runs(items);
   QUIRE_TRY_VOID(reserve(runs));
   PartialStep step;
   step.items_.assign(items.begin(), items.end());
@@ -30,9 +27,8 @@ bool Engine::continue_step(PartialStep& step, const std::function<bool()>& goes_
   if (!transformer_->forward_some(batch, step.pass_, goes_on, logits)) return false;
   for (const StepItem& item : step.items_) {
     store_->commit(item.sequence->cached_, static_cast<int64_t>(item.tokens.size()));
-    item.sequence->tokens_.insert(item.sequence->tokens_.end(), item.tokens.begin(),
-                                  item.tokens.end());
   }
+  take_tokens(step.items_);
   return true;
 }
 

@@ -75,39 +75,93 @@ void Scheduler::step() {
   // A pass over prompts that began beside answers ends alone once there are none.
   if (reading_ && !is_answering) return read_prompts(std::nullopt);
   const bool beside = is_answering && reads_beside_answers();
-  const double start = options_.now_ms();
   Batch batch = form_batch(!beside);
-  if (!forward(batch)) return;
-  sample(batch);
+  const std::optional<double> ms = forward(batch);
+  if (!ms) return;
   publish(batch);
-  if (beside) read_prompts((options_.prefill_slowdown - 1.0) * (options_.now_ms() - start));
+  if (beside) read_prompts((options_.prefill_slowdown - 1.0) * *ms);
 }
 
 void Scheduler::Batch::add(Entry& entry, int64_t tokens) {
   const bool is_last = tokens == entry.num_pending();
+  has_readers |= entry.is_reading();
   entries.push_back(&entry);
   items.push_back({.sequence = &*entry.sequence,
                    .tokens = entry.pending().first(static_cast<size_t>(tokens)),
                    .logits = is_last ? StepItem::Logits::kLast : StepItem::Logits::kNone});
 }
 
-/// The next token of each that decodes, and of prompts as much as a pass takes.
-Scheduler::Batch Scheduler::form_batch(bool with_prompts) const {
+void Scheduler::Batch::add_guessing(Entry& entry, std::span<const TokenId> guessed) {
+  entry.tentative.assign(1, entry.tokens.back());
+  entry.tentative.insert(entry.tentative.end(), guessed.begin(), guessed.end());
+  guesses += static_cast<int32_t>(guessed.size());
+  entries.push_back(&entry);
+  items.push_back(
+      {.sequence = &*entry.sequence, .tokens = entry.tentative, .logits = StepItem::Logits::kAll});
+}
+
+Scheduler::Batch Scheduler::Batch::without_guesses() const {
+  Batch plain;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const bool guesses_here = items[i].logits == StepItem::Logits::kAll;
+    plain.add(*entries[i], guesses_here ? 1 : static_cast<int64_t>(items[i].tokens.size()));
+  }
+  return plain;
+}
+
+int64_t Scheduler::Batch::num_rows() const {
+  int64_t rows = 0;
+  for (const StepItem& item : items) rows += static_cast<int64_t>(item.tokens.size());
+  return rows;
+}
+
+/// The next token of each that decodes, with guesses where they pay, and of prompts as much as a
+/// pass takes.
+Scheduler::Batch Scheduler::form_batch(bool with_prompts) {
   Batch batch;
+  std::vector<Entry*> decoding;
   for (const auto& entry : running_) {
-    if (!entry->is_reading()) batch.add(*entry, 1);
+    if (!entry->is_reading()) decoding.push_back(entry.get());
+  }
+  const auto guesses = guess(decoding, decoding.size() < running_.size());
+  for (size_t i = 0; i < decoding.size(); ++i) {
+    if (guesses[i].empty()) {
+      batch.add(*decoding[i], 1);
+    } else {
+      batch.add_guessing(*decoding[i], guesses[i]);
+    }
   }
   if (!with_prompts) return batch;
   // Without a cache every step begins at the first token: the fewer steps, the better.
-  int64_t rows = engine_.max_step_tokens() - static_cast<int64_t>(batch.items.size());
+  int64_t rows = engine_.max_step_tokens() - batch.num_rows();
   if (!has_foreground()) rows = std::min(rows, kBackgroundChunk);
   add_readers(batch, engine_.cache().recomputes() ? INT64_MAX : rows);
   return batch;
 }
 
-bool Scheduler::forward(Batch& batch) {
-  logits_.resize(batch.items.size() * static_cast<size_t>(engine_.model().config().vocab));
-  return with_room(batch, [&](const Batch& rest) { return engine_.step(rest.items, logits_); });
+/// Runs the batch, with fewer of the running where memory is short, and chooses the next tokens.
+/// Returns how long the pass took; nothing if none ran.
+std::optional<double> Scheduler::forward(Batch& batch) {
+  const size_t most_rows = batch.items.size() + static_cast<size_t>(batch.guesses);
+  logits_.resize(most_rows * static_cast<size_t>(engine_.model().config().vocab));
+  const double start = options_.now_ms();
+  std::optional<double> ms;
+  if (batch.guesses > 0) {
+    const auto keep = [&](std::span<const float>, std::span<int64_t> kept) {
+      ms = learn(batch, start);
+      sample(batch, kept);
+    };
+    if (engine_.step_guessing(batch.items, logits_, keep).ok()) return ms;
+    // Guesses want room that the answers may do without. What else was wrong shows again.
+    batch = batch.without_guesses();
+  }
+  with_room(batch, [&](const Batch& rest) -> Result<void> {
+    QUIRE_TRY_VOID(engine_.step(rest.items, logits_));
+    ms = learn(rest, start);
+    sample(rest, {});
+    return {};
+  });
+  return ms;
 }
 
 /// Calls run(batch), with fewer of the running where memory is short. False if nothing ran.
@@ -139,8 +193,8 @@ void Scheduler::preempt_for_memory(Batch& batch) {
   ran_out_ = true;
 }
 
-/// Chooses the next token of each whose tokens have all run.
-void Scheduler::sample(const Batch& batch) {
+/// Chooses the next token of each whose tokens have all run, and more as long as guesses are right.
+void Scheduler::sample(const Batch& batch, std::span<int64_t> kept) {
   const auto vocab = static_cast<size_t>(engine_.model().config().vocab);
   std::span<const float> logits(logits_);
   for (size_t i = 0; i < batch.items.size(); ++i) {
@@ -149,18 +203,25 @@ void Scheduler::sample(const Batch& batch) {
       entry.listener->on_prefill(entry.sequence->length(), entry.prompt_tokens());
     }
     if (batch.items[i].logits == StepItem::Logits::kNone) continue;
-    choose(entry, logits.first(vocab));
-    logits = logits.subspan(vocab);
+    const bool guessed = batch.items[i].logits == StepItem::Logits::kAll;
+    const size_t rows = guessed ? batch.items[i].tokens.size() : 1;
+    if (guessed) {
+      kept[i] = choose_while_right(entry, logits.first(rows * vocab));
+    } else if (choose(entry, logits.first(vocab))) {
+      look_at_guess(entry);
+    }
+    logits = logits.subspan(rows * vocab);
   }
 }
 
-void Scheduler::choose(Entry& entry, std::span<const float> logits) {
+/// Chooses the next token; false if it was the last one.
+bool Scheduler::choose(Entry& entry, std::span<const float> logits) {
   Answer& answer = *entry.answer;
   if (!entry.has_spoken()) {
     counters_.prompt_tokens += entry.prompt_tokens();
     answer.set_prefilled();
   }
-  const bool goes_on = answer.choose(logits, *entry.sequence);
+  const bool goes_on = answer.choose(logits, entry.tokens);
   ++counters_.generated_tokens;
   const TokenId token = answer.tokens().back();
   entry.tokens.push_back(token);
@@ -171,6 +232,7 @@ void Scheduler::choose(Entry& entry, std::span<const float> logits) {
   }
   entry.listener->on_token({token, entry.text, logprobs});
   entry.text.clear();
+  return goes_on;
 }
 
 /// Shows others what they may go on from, and lets go of those that ended.

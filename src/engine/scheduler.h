@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/draft_policy.h"
 #include "engine/engine.h"
 #include "engine/request.h"
 #include "engine/schedule_plan.h"
@@ -33,6 +34,8 @@ struct SchedulerCounters {
   int64_t prefix_hits = 0;     // of them found; what a preempted request finds again does not count
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
+  int64_t drafted_tokens = 0;   // guesses that were verified
+  int64_t accepted_tokens = 0;  // of them those that were right
   int64_t preemptions = 0;
   int64_t ended_stop = 0;
   int64_t ended_length = 0;
@@ -83,7 +86,13 @@ class Scheduler {
   struct Batch {
     std::vector<Entry*> entries;
     std::vector<StepItem> items;  // of each entry
+    int32_t guesses = 0;
+    bool has_readers = false;
     void add(Entry& entry, int64_t tokens);
+    /// The token chosen last, and guesses of those that follow.
+    void add_guessing(Entry& entry, std::span<const TokenId> guesses);
+    Batch without_guesses() const;
+    int64_t num_rows() const;
   };
 
   // Joining: engine/scheduler_admission.cc
@@ -117,12 +126,20 @@ class Scheduler {
   void stop_reading(const Entry& entry);
 
   // Running: engine/scheduler.cc
-  Batch form_batch(bool with_prompts) const;
-  bool forward(Batch& batch);
+  Batch form_batch(bool with_prompts);
+  std::optional<double> forward(Batch& batch);
   bool with_room(Batch& batch, const std::function<Result<void>(const Batch&)>& run);
-  void sample(const Batch& batch);
+  /// `kept`: tokens of each item that stay. // [items], or empty where all do
+  void sample(const Batch& batch, std::span<int64_t> kept);
   void publish(const Batch& batch);
-  void choose(Entry& entry, std::span<const float> logits);
+  bool choose(Entry& entry, std::span<const float> logits);
+  // Guessing: engine/scheduler_drafts.cc
+  std::vector<std::span<const TokenId>> guess(std::span<Entry* const> decoding, bool has_readers);
+  std::span<const TokenId> find_guesses(Entry& entry) const;
+  int64_t choose_while_right(Entry& entry, std::span<const float> logits);
+  static void look_at_guess(Entry& entry);
+  double learn(const Batch& batch, double start_ms);
+
   void preempt(size_t index);
   void give_way(size_t index);
   void preempt_for_memory(Batch& batch);
@@ -133,6 +150,8 @@ class Scheduler {
   Engine& engine_;
   const SchedulerOptions options_;
   const int32_t max_running_;
+  StepTimes draft_times_;        // of steps without prompts,
+  std::vector<RequestId> team_;  // since these decode together
   Entries waiting_;
   Entries running_;
   bool no_room_ = false;  // in this step, for whose turn it is

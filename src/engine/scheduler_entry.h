@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "engine/answer.h"
+#include "engine/draft_policy.h"
 #include "engine/engine.h"
+#include "engine/ngram_drafter.h"
 #include "engine/request.h"
 #include "engine/schedule_plan.h"
 #include "engine/scheduler.h"
@@ -29,11 +31,16 @@ struct Scheduler::Entry {
     int64_t until = 0;
   };
   std::optional<Leader> leader;
-  std::unique_ptr<Answer> answer;     // since it was first started
-  Reuse reuse;                        // of its first start
-  std::optional<Sequence> sequence;   // while it runs
-  std::string text;                   // shown since the last event
-  std::optional<Generated> finished;  // its last token is chosen
+  std::unique_ptr<Answer> answer;    // since it was first started
+  Reuse reuse;                       // of its first start
+  std::optional<Sequence> sequence;  // while it runs
+  NgramDrafter drafter;              // knows the first of `tokens`
+  HitRate hit_rate;                  // of its guesses
+  DraftCounts drafts;
+  std::vector<TokenId> tentative;       // of a step: the token chosen last and guesses
+  std::optional<TokenId> guessed_next;  // of a step, whether it is verified or not
+  std::string text;                     // shown since the last event
+  std::optional<Generated> finished;    // its last token is chosen
 
   [[nodiscard]] int64_t prompt_tokens() const {
     return static_cast<int64_t>(request.prompt.size());
@@ -58,6 +65,12 @@ struct Scheduler::Entry {
   [[nodiscard]] bool shares_with(const Entry& other) const {
     return request.reuse == PrefixReuse::kOn && other.request.reuse == PrefixReuse::kOn &&
            request.tenant == other.request.tenant && request.salt == other.request.salt;
+  }
+  /// Whether it only runs the token chosen last, and nobody waits for a point that it must not
+  /// step over.
+  [[nodiscard]] bool may_guess() const {
+    return has_spoken() && num_pending() == 1 &&
+           (resume_points.empty() || resume_points.back() <= sequence->length());
   }
   [[nodiscard]] Contender contender() const { return {id, request.tenant}; }
 };

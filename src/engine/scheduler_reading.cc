@@ -69,7 +69,7 @@ void Scheduler::read_prompts(std::optional<double> budget_ms) {
   if (!done) return;
   const Batch batch = std::move(reading_->batch);
   reading_.reset();
-  sample(batch);
+  sample(batch, {});
   publish(batch);
 }
 

@@ -49,6 +49,11 @@ void add_loop_gauges(std::vector<Gauge>& gauges, const Backend& backend) {
                               std::to_string(pages.total()) + "\""});
   gauges.push_back(counter("num_preemptions_total", "Requests that made room for others",
                            stats.counters.preemptions, "num_preemptions_total"));
+  gauges.push_back(counter("spec_decode_num_draft_tokens_total", "Guesses that were verified",
+                           stats.counters.drafted_tokens, "spec_decode_num_draft_tokens_total"));
+  gauges.push_back(counter("spec_decode_num_accepted_tokens_total", "Of them those that were right",
+                           stats.counters.accepted_tokens,
+                           "spec_decode_num_accepted_tokens_total"));
   gauges.push_back(
       gauge("pages_held_by_sequences", "Pages of running requests", pages.held_by_sequences));
   gauges.push_back(gauge("pages_held_by_tree", "Pages kept for later prompts", pages.held_by_tree));

@@ -84,6 +84,7 @@ engine::Request AnswerTask::make_request(int32_t index) {
   request.prompt = plan_.prompts[static_cast<size_t>(prompt_of(index))].tokens;
   request.options = plan_.params.options;
   request.options.sampling.choice = index % plan_.params.choices;
+  request.options.draft.most = serving_.options().most_drafts;
   if (plan_.constraint) request.constraint = plan_.constraint->fresh();
   request.reuse = plan_.params.reuse;
   return request;

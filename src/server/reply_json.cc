@@ -56,6 +56,10 @@ Json timings_json(const engine::Generated& generated) {
   json.set("predicted_n", predicted);
   json.set("predicted_ms", predicted_ms);
   json.set("predicted_per_second", per_second(static_cast<int64_t>(gaps.size()), predicted_ms));
+  Json draft;
+  draft.set("tokens", generated.drafts.drafted);
+  draft.set("accepted", generated.drafts.accepted);
+  json.set("draft", std::move(draft));
   return json;
 }
 

@@ -27,6 +27,7 @@ struct ServingOptions {
   bool any_model = false;          // answers to every name
   std::optional<int64_t> max_input;
   std::optional<int64_t> max_output;
+  int32_t most_drafts = engine::DraftOptions().most;  // guesses of an answer in a step; 0: none
   std::vector<std::string> allowed_hosts;  // names that the Host header may have, besides those of
                                            // this machine; "*": any
   std::vector<std::string> allowed_origins;  // of web pages that may ask; "*": any

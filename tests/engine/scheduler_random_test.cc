@@ -46,12 +46,14 @@ struct Recipe {
   uint64_t seed = 0;
   int32_t choice = 0;
   int64_t resume_point = 0;  // 0: none
+  bool few_words = false;
 
-  [[nodiscard]] Request request() const {
+  [[nodiscard]] Request request(const Model& model) const {
     std::vector<TokenId> prompt = prompt_of(20 + family, common);
     prompt = joined(std::move(prompt), prompt_of(90 + static_cast<int32_t>(seed % 20), own));
     Request request = request_of(std::move(prompt), max_tokens, seed);
     request.options.sampling.choice = choice;
+    if (few_words) keep_to_few_words(model, request.options.sampling);
     if (resume_point > 0) request.options.resume_points = {resume_point};
     return request;
   }
@@ -124,9 +126,12 @@ class RandomRun {
                   .own = uniform(1, 60),
                   .max_tokens = uniform(1, 70),
                   .seed = static_cast<uint64_t>(uniform(0, 5)),
-                  .choice = uniform(0, 2)};
+                  .choice = uniform(0, 2),
+                  .few_words = uniform(0, 1) == 0};
     if (uniform(0, 3) == 0) recipe.resume_point = uniform(1, static_cast<int>(recipe.common + 1));
-    Request request = recipe.request();
+    Request request = recipe.request(model_);
+    constexpr DraftRule kRules[] = {DraftRule::kAlways, DraftRule::kNever, DraftRule::kWhenItPays};
+    request.options.draft.rule = kRules[uniform(0, 2)];
     request.tenant = uniform(0, 3) == 0 ? "b" : "a";
     request.reuse = uniform(0, 9) == 0 ? PrefixReuse::kOff : PrefixReuse::kOn;
     if (asked_.size() >= 7 && asked_.size() < 12) plant(request);
@@ -164,10 +169,11 @@ class RandomRun {
 
   const Generated& alone(const Recipe& recipe) {
     const auto key = std::tuple(recipe.family, recipe.common, recipe.own, recipe.max_tokens,
-                                recipe.seed, recipe.choice);
+                                recipe.seed, recipe.choice, recipe.few_words);
     const auto known = answers_.find(key);
     if (known != answers_.end()) return known->second;
-    return answers_.emplace(key, answer_alone(model_, options_, recipe.request())).first->second;
+    return answers_.emplace(key, answer_alone(model_, options_, recipe.request(model_)))
+        .first->second;
   }
 
   const Model& model_;
@@ -177,7 +183,8 @@ class RandomRun {
   std::unique_ptr<Bench> bench_;
   std::optional<Sequence> kept_;  // before the engine goes
   std::vector<Asked> asked_;
-  std::map<std::tuple<int32_t, int64_t, int64_t, int64_t, uint64_t, int32_t>, Generated> answers_;
+  using Key = std::tuple<int32_t, int64_t, int64_t, int64_t, uint64_t, int32_t, bool>;
+  std::map<Key, Generated> answers_;
 };
 
 class SchedulerRandom : public testing::TestWithParam<Config> {};
@@ -186,12 +193,18 @@ TEST_P(SchedulerRandom, EveryAnswerIsTheOneThatItsRequestGetsAlone) {
   const auto model = load_or_die(QUIRE_TEST_DATA "/tiny/" + GetParam().model);
   int64_t preemptions = 0;
   int64_t hits = 0;
-  for (const uint32_t seed : {1u, 2u}) {
+  int64_t drafted = 0;
+  int64_t accepted = 0;
+  for (const uint32_t seed : {1u, 2u, 3u}) {
     RandomRun run(*model, GetParam(), seed, Fault::kNone);
     EXPECT_EQ(run.run(300), std::nullopt) << "seed " << seed;
     preemptions += run.counters().preemptions;
     hits += run.counters().prefix_hits;
+    drafted += run.counters().drafted_tokens;
+    accepted += run.counters().accepted_tokens;
   }
+  EXPECT_GT(accepted, 0) << "no guess was right";
+  EXPECT_GT(drafted, accepted) << "no guess was taken back";
   EXPECT_GT(preemptions, 0) << "too much memory to try anything";
   EXPECT_GT(hits, 0);
 }

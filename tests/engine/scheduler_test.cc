@@ -30,6 +30,8 @@ class SchedulerTest : public testing::Test {
       if (!model_->is_end_of_generation({id})) continue;
       request.options.sampling.logit_bias.emplace_back(TokenId{id}, -1e6);
     }
+    // These tests count steps. Guesses: scheduler_drafts_test.cc.
+    request.options.draft.rule = DraftRule::kNever;
     return request;
   }
 

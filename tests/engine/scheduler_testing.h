@@ -110,13 +110,17 @@ class Bench {
   std::vector<std::unique_ptr<Story>> stories_;
 };
 
-/// The answer of generate() on an engine of its own. Compare with expect_same().
+/// The answer of generate() on an engine of its own, without guesses. Compare with expect_same().
 inline Generated answer_alone(const Model& model, EngineOptions options, const Request& request) {
   options.memory_bytes = 0;
   options.prefix_reuse = PrefixReuse::kOff;
   const auto engine = engine_or_die(model, std::move(options));
   Sequence sequence = engine->create_sequence();
-  return generate(*engine, sequence, request.prompt, request.options, {}).value();
+  GenerateOptions plain = request.options;
+  plain.draft.rule = DraftRule::kNever;
+  const std::unique_ptr<TokenConstraint> held =
+      request.constraint ? request.constraint->fresh() : nullptr;
+  return generate(*engine, sequence, request.prompt, plain, {}, held.get()).value();
 }
 
 inline bool operator==(const TokenLogprob& a, const TokenLogprob& b) {
@@ -154,6 +158,14 @@ inline std::vector<TokenId> prompt_of(int32_t first, int64_t count) {
 inline std::vector<TokenId> joined(std::vector<TokenId> a, std::span<const TokenId> b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+/// The options with few words to choose from, so that runs of them come again and guesses are right
+/// now and then.
+inline void keep_to_few_words(const Model& model, SamplingOptions& sampling) {
+  for (int32_t id = 0; id < model.config().vocab && sampling.logit_bias.size() < 3; ++id) {
+    if (!model.is_end_of_generation({id})) sampling.logit_bias.push_back({{id}, 1e4});
+  }
 }
 
 /// With every log-probability that may be asked for, so that equal answers are equal logits.
