@@ -34,6 +34,7 @@ TEST(ServeCommand, RefusesWhatItCannotUse) {
   EXPECT_THAT(error({"--log-level", "loud"}), HasSubstr("debug"));
   EXPECT_THAT(error({"--memory", "lots"}), HasSubstr("24G"));
   EXPECT_THAT(error({"--memory", "1K"}), HasSubstr("weights"));
+  EXPECT_THAT(error({"--draft", "17"}), HasSubstr("--draft"));
   EXPECT_THAT(error({"--host", "no.such.host.invalid"}), HasSubstr("--host"));
   EXPECT_EQ(run_quire({"serve", "--port", "0"}).exit_code, 2);
 }

@@ -78,8 +78,8 @@ TEST_F(ServerTest, AnswersAChatWithTheWholeShape) {
             *at(reply, "usage.prompt_tokens").as_int() + 12);
   for (const char* path :
        {"usage.prompt_tokens_details.cached_tokens", "timings.cache_n", "timings.prompt_n",
-        "timings.prompt_ms", "timings.predicted_n", "timings.predicted_ms", "reuse.cached_tokens",
-        "context.prompt_tokens"}) {
+        "timings.prompt_ms", "timings.predicted_n", "timings.predicted_ms", "timings.draft.tokens",
+        "timings.draft.accepted", "reuse.cached_tokens", "context.prompt_tokens"}) {
     EXPECT_TRUE(at(reply, path).is_number()) << path;
   }
   EXPECT_EQ(text_at(reply, "context.status"), "fits");
@@ -393,6 +393,7 @@ TEST_F(ServerTest, CountsWhatItDoes) {
         "vllm:kv_cache_usage_perc", "vllm:cache_config_info{", "vllm:prompt_tokens_total",
         "vllm:generation_tokens_total", "vllm:prefix_cache_queries_total",
         "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
+        "vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total",
         "vllm:request_success_total{model_name=\"tiny\",finished_reason=\"length\"}",
         "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",le=\"0.001\"}",
         "vllm:inter_token_latency_seconds_sum", "vllm:e2e_request_latency_seconds_count",
@@ -400,6 +401,21 @@ TEST_F(ServerTest, CountsWhatItDoes) {
         "vllm:request_decode_time_seconds_count", "quire_pages_held_by_sequences"}) {
     EXPECT_THAT(page, HasSubstr(name));
   }
+}
+
+TEST_F(ServerTest, SaysTheSameWithGuessesAndWithout) {
+  TinyServer plain({.most_drafts = 0});
+  // Few words to choose from, so that there is much to guess.
+  const std::string body =
+      R"({"messages":[{"role":"user","content":"Hello there"}],"max_tokens":80,"seed":3,)"
+      R"("temperature":0.8,"n":2,"logprobs":true,"top_logprobs":2,)"
+      R"("logit_bias":{"30":100,"31":100}})";
+  const Json guessed = chat(body);
+  const Json expected = plain.post("/v1/chat/completions", body).json();
+  EXPECT_EQ(at(guessed, "choices"), at(expected, "choices"));
+  EXPECT_EQ(at(expected, "timings.draft.tokens").as_int(), 0);
+  EXPECT_THAT(plain.get("/metrics").body,
+              HasSubstr("vllm:spec_decode_num_draft_tokens_total{model_name=\"tiny\"} 0"));
 }
 
 TEST_F(ServerTest, TellsItsProperties) {

@@ -14,6 +14,7 @@ TinyServer::TinyServer(const TinyServerOptions& options)
   server.port = 0;
   server.serving.names = options.names;
   server.serving.max_output = options.max_output;
+  server.serving.most_drafts = options.most_drafts;
   server.serving.allowed_origins = options.origins;
   ApiKeys keys;
   if (!options.keys.empty()) keys = ApiKeys(options.keys, random_secret());

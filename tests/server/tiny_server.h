@@ -13,6 +13,7 @@ namespace quire::server {
 struct TinyServerOptions {
   std::vector<std::string> keys;
   std::optional<int64_t> max_output;
+  int32_t most_drafts = 8;
   int64_t context = 512;  // all that the model was trained for
   std::vector<std::string> names = {"tiny", "org/tiny"};
   bool loaded = true;
