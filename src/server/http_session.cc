@@ -336,48 +336,78 @@ void HttpSession::send(std::string bytes) {
   pump();
 }
 
+/// Gives the system what there is until it takes no more: what then stays is what the client has
+/// not read, however late this thread is.
 void HttpSession::pump() {
-  if (closed_ || writing_) return;
-  if (out_.empty()) {
-    if (complete_) answer_sent();
-    return;
+  if (closed_ || waiting_to_write_) return;
+  while (take_next_piece()) {
+    if (!write_piece()) return;
+    set_heartbeat();
   }
-  sending_ = std::move(out_.front());
-  out_.pop_front();
-  while (!out_.empty() && sending_.size() + out_.front().size() <= kWritePiece) {
+  if (complete_ && !std::exchange(ending_, true)) {
+    // Not from within a call of the one who answers.
+    asio::post(server_.io, [this, self = shared_from_this()] {
+      ending_ = false;
+      if (!closed_ && complete_) answer_sent();
+    });
+  }
+}
+
+/// The next bytes to write, small ones put together. False if there are none.
+bool HttpSession::take_next_piece() {
+  if (sent_ < sending_.size()) return true;
+  sending_.clear();
+  sent_ = 0;
+  while (!out_.empty() &&
+         (sending_.empty() || sending_.size() + out_.front().size() <= kWritePiece)) {
     sending_ += out_.front();
     out_.pop_front();
   }
-  sent_ = 0;
-  writing_ = true;
-  write_some();
+  return !sending_.empty();
 }
 
-void HttpSession::write_some() {
+/// Writes what stands in sending_. False if the system takes no more of it: then pump() goes on
+/// when it does, or the client is gone.
+bool HttpSession::write_piece() {
+  while (sent_ < sending_.size()) {
+    error_code error;
+    const size_t piece = std::min(sending_.size() - sent_, kWritePiece);
+    const size_t bytes = socket_.write_some(asio::buffer(sending_.data() + sent_, piece), error);
+    if (error == asio::error::interrupted) continue;
+    if (error == asio::error::would_block) {
+      wait_to_write();
+      return false;
+    }
+    if (error) {
+      lost();
+      return false;
+    }
+    sent_ += bytes;
+    out_bytes_ -= bytes;
+  }
+  return true;
+}
+
+void HttpSession::wait_to_write() {
+  waiting_to_write_ = true;
   write_deadline_.set(server_.limits.reader_stall, [this] {
     server_.counters.stalled_readers.fetch_add(1, std::memory_order_relaxed);
     lost();
   });
-  const size_t piece = std::min(sending_.size() - sent_, kWritePiece);
-  socket_.async_write_some(asio::buffer(sending_.data() + sent_, piece),
-                           [this, self = shared_from_this()](error_code error, size_t bytes) {
-                             if (closed_) return;
-                             if (error) return lost();
-                             sent_ += bytes;
-                             out_bytes_ -= bytes;
-                             if (sent_ < sending_.size()) return write_some();
-                             write_deadline_.stop();
-                             writing_ = false;
-                             set_heartbeat();
-                             pump();
-                           });
+  socket_.async_wait(tcp::socket::wait_write, [this, self = shared_from_this()](error_code error) {
+    if (closed_) return;
+    if (error) return lost();
+    write_deadline_.stop();
+    waiting_to_write_ = false;
+    pump();
+  });
 }
 
 void HttpSession::set_heartbeat() {
   if (!streams_ || complete_ || heartbeat_text_.empty()) return;
   heartbeat_.set(server_.limits.heartbeat, [this] {
     if (closed_ || !streams_ || complete_) return;
-    if (!writing_) send(framed(heartbeat_text_));
+    if (!waiting_to_write_) send(framed(heartbeat_text_));
   });
 }
 

@@ -97,7 +97,12 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
         write_deadline_(server.io),
         heartbeat_(server.io) {}
 
-  void start() { read_head(); }
+  void start() {
+    error_code ignored;
+    // pump() writes what the system takes, and waits where it takes no more.
+    socket_.non_blocking(true, ignored);
+    read_head();
+  }
   /// Closes at once if idle, else when the answer has been sent.
   void drain();
   void close();
@@ -131,7 +136,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void send(std::string bytes);
   std::string framed(std::string bytes) const;
   void pump();
-  void write_some();
+  bool take_next_piece();
+  bool write_piece();
+  void wait_to_write();
   void set_heartbeat();
   void answer_sent();
   void linger();
@@ -167,7 +174,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   size_t out_bytes_ = 0;  // in out_ and of sending_, unsent
   std::string sending_;
   size_t sent_ = 0;
-  bool writing_ = false;
+  bool waiting_to_write_ = false;  // until the client has read more
+  bool ending_ = false;            // answer_sent() is under way
 };
 
 }  // namespace quire::server
