@@ -29,7 +29,10 @@ class Exchange : public HttpExchange {
         answer_(answer),
         request_(std::move(request)) {}
   ~Exchange() override {
-    tell([answer = answer_](HttpSession& session) { session.abandoned(answer); });
+    // Never at once: what another thread said just before waits for its turn.
+    asio::post(server_.io, [session = session_, answer = answer_] {
+      if (const auto alive = session.lock()) alive->abandoned(answer);
+    });
   }
 
   const HttpRequest& request() const override { return request_; }

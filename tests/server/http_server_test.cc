@@ -296,6 +296,19 @@ TEST_F(HttpServerTest, AnswersForAHandlerThatDropsARequest) {
   EXPECT_EQ(client().get("/").status, 500);
 }
 
+TEST_F(HttpServerTest, SendsWhatAnotherThreadAnsweredBeforeTheLastHandWasGone) {
+  start([](std::shared_ptr<HttpExchange> e) {
+    HttpExchange& exchange = *e;
+    exchange.post([e = std::move(e)]() mutable {
+      std::thread([other = e] { other->respond({.body = "there"}); }).join();
+      e.reset();  // on the thread that sends
+    });
+  });
+  const RawResponse reply = client().get("/");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.body, "there");
+}
+
 TEST_F(HttpServerTest, AnswersAfterAllThatWasUnderWayWhenItDrains) {
   std::shared_ptr<HttpExchange> held;
   std::atomic<bool> handled = false;
