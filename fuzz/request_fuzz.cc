@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   {
     Fields fields(*json);
-    check(fields, read_responses(fields, defaults).params);
+    check(fields, read_responses(fields, defaults, Keeps::kConversations).params);
   }
   {
     Fields fields(*json);
