@@ -1,10 +1,10 @@
 // scheduler.h: which requests run in the next step of an engine, and what becomes of them.
 //
-// Continuous batching: requests join and leave at every step, prompts are read in chunks beside
-// the others' next tokens, and what two of them have in common is read once. By law 1 none of it
-// changes an answer: each is what generate() would give alone. Decisions are pure functions
-// (engine/schedule_plan.h); this applies them. docs/scheduling.md describes the policy. Thread
-// rule: one thread at a time, that of the engine.
+// Continuous batching: requests join and leave at every step, prompts are read a few layers at a
+// time beside the others' next tokens, and what two of them have in common is read once. By law 1
+// none of it changes an answer: each is what generate() would give alone. Decisions are pure
+// functions (engine/schedule_plan.h); this applies them. docs/scheduling.md describes the policy.
+// Thread rule: one thread at a time, that of the engine.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -75,7 +75,8 @@ class Scheduler {
   int32_t max_running() const { return max_running_; }
   const SchedulerCounters& counters() const { return counters_; }
 
-  /// One forward pass for all that run. Nothing happens without work.
+  /// One forward pass for those that decode, and layers of one for prompts. Nothing happens without
+  /// work.
   void step();
   /// Those that ended since the last call; the caller tells their listeners.
   std::vector<EndedRequest> take_ended();

@@ -17,23 +17,19 @@ int32_t rows_per_task(const AttentionShape& shape) {
   return std::max(1, kQueryHeadsPerTask / (shape.num_heads / shape.num_kv_heads));
 }
 
-/// Keys that the row at `position` sees.
-int64_t keys_seen(int32_t position, const AttentionShape& shape) {
-  const int64_t all = int64_t{position} + 1;
-  if (shape.window_tokens == 0) return all;
-  return std::min<int64_t>(all, int64_t{shape.window_tokens} + shape.sink_tokens);
+int64_t keys_of_last_row(const BatchSequence& part, const AttentionShape& shape) {
+  return keys_seen(part.first_position + part.num_rows - 1, shape.window_tokens, shape.sink_tokens);
 }
 
 /// Pairs of rows and keys in the longest whole task of a sequence, its last block of rows.
 int64_t longest_task(const BatchSequence& part, const AttentionShape& shape) {
   const int32_t rows = std::min(part.num_rows, rows_per_task(shape));
-  return rows * keys_seen(part.first_position + part.num_rows - 1, shape);
+  return rows * keys_of_last_row(part, shape);
 }
 
 /// The same of all its rows and kv heads, and somewhat more.
 int64_t all_tasks(const BatchSequence& part, const AttentionShape& shape) {
-  return shape.num_kv_heads * part.num_rows *
-         keys_seen(part.first_position + part.num_rows - 1, shape);
+  return shape.num_kv_heads * part.num_rows * keys_of_last_row(part, shape);
 }
 
 /// Calls add(row_begin, row_end) for blocks of rows. The last rows see the most keys: they come
@@ -107,6 +103,10 @@ void add_split(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
 }
 
 }  // namespace
+
+int64_t keys_seen(int64_t position, int64_t window, int64_t sinks) {
+  return window == 0 ? position + 1 : std::min(position + 1, window + sinks);
+}
 
 AttentionPlan plan_attention(std::span<const BatchSequence> sequences,
                              const AttentionShape& shape) {

@@ -47,6 +47,9 @@ struct AttentionShape {
   int32_t num_threads = 1;
 };
 
+/// Keys that a row at `position` sees, itself included; `window`: 0 for all of them.
+int64_t keys_seen(int64_t position, int64_t window, int64_t sinks);
+
 AttentionPlan plan_attention(std::span<const BatchSequence> sequences, const AttentionShape& shape);
 
 }  // namespace quire::model

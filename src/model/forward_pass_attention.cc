@@ -114,8 +114,7 @@ void ForwardPass::count_attention(KvPlace place, StepTimer& timer) const {
     double pairs = 0.0;  // of queries and keys
     for (int32_t row = 0; row < part.num_rows; ++row) {
       const int64_t position = int64_t{part.first_position} + row;
-      int64_t keys = position + 1;
-      if (kv.window > 0) keys = std::min<int64_t>(keys, int64_t{kv.window} + kv.sinks);
+      const int64_t keys = keys_seen(position, kv.window, kv.sinks);
       pairs += static_cast<double>(keys);
       read = std::max(read, static_cast<double>(keys));
     }

@@ -382,32 +382,12 @@ TEST_F(SchedulerTest, FinishedPagesOfACancelledPromptStay) {
 
 // --- constraints ---
 
-/// Says the tokens 30 to 34 in turn.
-class Counting : public TokenConstraint {
- public:
-  void mask(std::span<float> logits) override {
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (i != static_cast<size_t>(next_)) logits[i] = -std::numeric_limits<float>::infinity();
-    }
-  }
-  void accept(TokenId token) override {
-    EXPECT_EQ(token.value, next_);
-    next_ = next_ == 34 ? 30 : next_ + 1;
-  }
-  [[nodiscard]] std::unique_ptr<TokenConstraint> fresh() const override {
-    return std::make_unique<Counting>();
-  }
-
- private:
-  int32_t next_ = 30;
-};
-
 TEST_F(SchedulerTest, AConstraintDecidesWhatMayBeSaidAndOutlivesAPreemption) {
   Bench bench(*model_, {}, {.max_sequences = 2});
   for (int32_t i = 0; i < 2; ++i) {
     Request request = endless_of(prompt_of(20 + 31 * i, 30), 40);
     request.tenant = "greedy";
-    request.constraint = std::make_unique<Counting>();
+    request.constraint = std::make_unique<Counting>(34);
     bench.submit(std::move(request));
   }
   for (int i = 0; i < 7; ++i) bench.step();
@@ -415,7 +395,7 @@ TEST_F(SchedulerTest, AConstraintDecidesWhatMayBeSaidAndOutlivesAPreemption) {
   other.tenant = "modest";
   bench.submit(std::move(other));
   Request last = endless_of(prompt_of(120, 30), 8);
-  last.constraint = std::make_unique<Counting>();
+  last.constraint = std::make_unique<Counting>(34);
   const Story& story = bench.submit(std::move(last));
   bench.run();
   EXPECT_GT(bench.scheduler().counters().preemptions, 0);

@@ -3,8 +3,10 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +14,31 @@
 #include "engine/generate.h"
 #include "engine/scheduler.h"
 #include "engine/tiny_models.h"
+#include "engine/token_constraint.h"
 
 namespace quire::engine {
+
+/// Says the tokens 30 to `last` in turn, again and again.
+class Counting : public TokenConstraint {
+ public:
+  explicit Counting(int32_t last) : last_(last) {}
+  void mask(std::span<float> logits) override {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (i != static_cast<size_t>(next_)) logits[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  void accept(TokenId token) override {
+    EXPECT_EQ(token.value, next_) << "a token that was not chosen";
+    next_ = next_ == last_ ? 30 : next_ + 1;
+  }
+  [[nodiscard]] std::unique_ptr<TokenConstraint> fresh() const override {
+    return std::make_unique<Counting>(last_);
+  }
+
+ private:
+  int32_t last_;
+  int32_t next_ = 30;
+};
 
 /// What one listener heard.
 struct Story {

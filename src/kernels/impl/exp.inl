@@ -6,33 +6,36 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// e^x within 1.1 ulp for x in [-87.33, 88]: exactly 1 for 0, exactly 0 below ln(2^-126), so that
-/// no result is subnormal, and e^88 above. NaN stays NaN. x = n ln 2 + r with |r| <= ln(2)/2; ln 2
-/// in two parts, polynomial from Cephes expf (S. Moshier).
-QUIRE_ALWAYS_INLINE F32x16 exp(F32x16 x) {
-  const F32x16 y = min(broadcast(88.0f), x);
-  // max takes its second operand for NaN: the integer below is always in range.
-  const F32x16 n = max(round_even(y * broadcast(1.44269504f)), broadcast(-126.0f));
-  const F32x16 r = fma(n, broadcast(2.12194440e-4f), fma(n, broadcast(-0.693359375f), y));
-  F32x16 p = fma(broadcast(1.9875691500e-4f), r, broadcast(1.3981999507e-3f));
-  p = fma(p, r, broadcast(8.3334519073e-3f));
-  p = fma(p, r, broadcast(4.1665795894e-2f));
-  p = fma(p, r, broadcast(1.6666665459e-1f));
-  p = fma(p, r, broadcast(5.0000001201e-1f));
-  const F32x16 result = (fma(p, r * r, r) + broadcast(1.0f)) * exp2_int(to_int(n));
-  return select(less(x, broadcast(-87.336544f)), zero(), result);
-}
-
-/// exp(x) for x <= 0 or NaN, with the same bits in fewer instructions.
-QUIRE_ALWAYS_INLINE F32x16 exp_of_nonpositive(F32x16 x) {
-  const F32x16 n = round_even(x * broadcast(1.44269504f));
+/// e^(x - n ln 2) for |x - n ln 2| <= ln(2)/2: ln 2 in two parts, polynomial from Cephes expf (S.
+/// Moshier).
+QUIRE_ALWAYS_INLINE F32x16 exp_of_remainder(F32x16 x, F32x16 n) {
   const F32x16 r = fma(n, broadcast(2.12194440e-4f), fma(n, broadcast(-0.693359375f), x));
   F32x16 p = fma(broadcast(1.9875691500e-4f), r, broadcast(1.3981999507e-3f));
   p = fma(p, r, broadcast(8.3334519073e-3f));
   p = fma(p, r, broadcast(4.1665795894e-2f));
   p = fma(p, r, broadcast(1.6666665459e-1f));
   p = fma(p, r, broadcast(5.0000001201e-1f));
-  return times_exp2_unless(less(x, broadcast(-87.336544f)), fma(p, r * r, r) + broadcast(1.0f), n);
+  return fma(p, r * r, r) + broadcast(1.0f);
+}
+
+/// Where e^x would be subnormal: x < ln(2^-126).
+QUIRE_ALWAYS_INLINE Mask16 exp_vanishes(F32x16 x) {
+  return less(x, broadcast(-87.336544f));
+}
+
+/// e^x within 1.1 ulp for x in [-87.33, 88]: exactly 1 for 0, exactly 0 below ln(2^-126), so that
+/// no result is subnormal, and e^88 above. NaN stays NaN.
+QUIRE_ALWAYS_INLINE F32x16 exp(F32x16 x) {
+  const F32x16 y = min(broadcast(88.0f), x);
+  // max takes its second operand for NaN: the integer below is always in range.
+  const F32x16 n = max(round_even(y * broadcast(1.44269504f)), broadcast(-126.0f));
+  return select(exp_vanishes(x), zero(), exp_of_remainder(y, n) * exp2_int(to_int(n)));
+}
+
+/// exp(x) for x <= 0 or NaN, with the same bits in fewer instructions.
+QUIRE_ALWAYS_INLINE F32x16 exp_of_nonpositive(F32x16 x) {
+  const F32x16 n = round_even(x * broadcast(1.44269504f));
+  return times_exp2_unless(exp_vanishes(x), exp_of_remainder(x, n), n);
 }
 
 /// x / (1 + e^-x). Constant below -88, where the true value is under 1e-36.
