@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/hash.h"
-#include "base/sha256.h"
+#include "server/sha256.h"
 
 namespace quire::server {
 namespace {

@@ -1,8 +1,8 @@
-#include "base/sha256.h"
+#include "server/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace quire {
+namespace quire::server {
 namespace {
 
 // The examples of FIPS 180-4's test vectors (NIST CAVP), and lengths around a block's end.
@@ -33,4 +33,4 @@ TEST(Sha256, PadsEveryLengthAroundABlock) {
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::server
