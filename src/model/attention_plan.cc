@@ -12,6 +12,8 @@ constexpr int32_t kQueryHeadsPerTask = 48;
 // With this many tasks of equal length a thread, stealing evens the load and splitting buys
 // nothing.
 constexpr int32_t kTasksPerThread = 4;
+// Partial results of more rows would take more memory than the planner counts for them.
+constexpr int32_t kMostSplitRows = 2;
 
 int32_t rows_per_task(const AttentionShape& shape) {
   return std::max(1, kQueryHeadsPerTask / (shape.num_heads / shape.num_kv_heads));
@@ -118,7 +120,8 @@ AttentionPlan plan_attention(std::span<const BatchSequence> sequences,
   for (size_t i = 0; i < sequences.size(); ++i) {
     const BatchSequence& part = sequences[i];
     const bool one_split = part.first_position + part.num_rows <= kernels::kSplitTokens;
-    if (shape.num_threads == 1 || one_split || longest_task(part, shape) <= too_long) {
+    const bool whole = one_split || part.num_rows > kMostSplitRows;
+    if (shape.num_threads == 1 || whole || longest_task(part, shape) <= too_long) {
       add_whole(plan, static_cast<int32_t>(i), part, shape);
     } else {
       add_split(plan, static_cast<int32_t>(i), part, shape);

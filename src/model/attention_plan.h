@@ -1,8 +1,8 @@
 // attention_plan.h: how the attention of one layer is divided among threads.
 //
-// Either whole rows (all splits of a kv head, a block of rows) or, when long rows are so few that
-// threads would idle, single splits of the block that are merged afterwards. The kernels give the
-// same bits both ways, so the choice may depend on the number of threads. Pure functions.
+// Either whole rows (all splits of a kv head, a block of rows) or, when one or two long rows would
+// leave threads idle, single splits of them that are merged afterwards. The kernels give the same
+// bits both ways, so the choice may depend on the number of threads. Pure functions.
 #pragma once
 #include <cstdint>
 #include <span>

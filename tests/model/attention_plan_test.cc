@@ -51,26 +51,30 @@ TEST(AttentionPlan, SplitsALongRowWhenThreadsWouldIdle) {
   EXPECT_EQ(plan.num_partials, 3 * plan.merges[0].num_splits);
 }
 
-TEST(AttentionPlan, SplitsABlockOfFewLongRowsToo) {
-  // Beside seven short answers, four rows deep in a prompt are most of the work.
+TEST(AttentionPlan, SplitsTwoLongRowsTogether) {
+  // Beside seven short answers, two rows deep in a window are most of the work.
   std::vector<BatchSequence> parts(8, {{}, 100, 1});
-  parts[3] = {{}, 6000, 4};
+  parts[3] = {{}, 6000, 2};
   const AttentionPlan plan =
       plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
-  EXPECT_EQ(plan.merges.size(), 3u * 4);
+  EXPECT_EQ(plan.merges.size(), 3u * 2);
+  EXPECT_EQ(plan.num_partials, 3 * 2 * (6001 / kernels::kSplitTokens + 1));
   for (const AttentionMerge& m : plan.merges) EXPECT_EQ(m.sequence, 3);
 }
 
-TEST(AttentionPlan, LeavesTheLongRowsOfAWholeChunkTogether) {
-  const std::vector<BatchSequence> parts = {{{}, 6000, 512}};
-  const AttentionPlan plan =
-      plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
-  EXPECT_TRUE(plan.merges.empty());
-  EXPECT_EQ(plan.tasks.size(), 3u * 512 / 16);
+TEST(AttentionPlan, HasNoPartialResultsOfMoreRows) {
+  for (const int32_t rows : {3, 88, 512}) {
+    const std::vector<BatchSequence> parts = {{{}, 6000, rows}};
+    const AttentionPlan plan =
+        plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
+    EXPECT_EQ(plan.num_partials, 0);
+    EXPECT_TRUE(plan.merges.empty());
+    EXPECT_EQ(plan.tasks.size(), 3u * static_cast<size_t>((rows + 15) / 16));
+  }
 }
 
 TEST(AttentionPlan, GivesEveryPartialAPlaceOfItsOwnInMergeOrder) {
-  const std::vector<BatchSequence> parts = {{{}, 3000, 2}, {{}, 900, 1}, {{}, 760, 19}};
+  const std::vector<BatchSequence> parts = {{{}, 3000, 2}, {{}, 900, 1}, {{}, 767, 2}};
   const AttentionShape shape{.num_heads = 4,
                              .num_kv_heads = 1,
                              .window_tokens = 600,
@@ -87,7 +91,7 @@ TEST(AttentionPlan, GivesEveryPartialAPlaceOfItsOwnInMergeOrder) {
     }
   }
   EXPECT_EQ(static_cast<int64_t>(by_partial.size()), plan.num_partials);
-  EXPECT_EQ(plan.merges.size(), 2u + 1 + 19);
+  EXPECT_EQ(plan.merges.size(), 2u + 1 + 2);
   for (const AttentionMerge& m : plan.merges) {
     std::vector<int32_t> splits;
     for (int32_t i = 0; i < m.num_splits; ++i) {
