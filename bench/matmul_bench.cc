@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/element_type.h"
+#include "base/huge_buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/activations.h"
 #include "kernels/kernel_set.h"
@@ -64,7 +65,7 @@ class MatmulBench {
     for (const int64_t cols : {layer_shapes(type)[0].cols, kMaxColumns}) {
       activations_.push_back(make_activations(tokens, cols, random));
     }
-    out_.resize(static_cast<size_t>(std::max(tokens * 3072, kVocabulary)));
+    out_ = HugeBuffer::allocate(sizeof(float) * static_cast<size_t>(std::max(tokens * 3072, kVocabulary))).value();
   }
 
   void report(const KernelSet& set, int64_t tokens) {
@@ -108,7 +109,7 @@ class MatmulBench {
       const MatmulArgs args{.weights = &weights,
                             .x = x.view(tokens),
                             .policy = ActivationPolicy::kInt8,
-                            .out = out_.data(),
+                            .out = out_.as<float>().data(),
                             .out_stride = weights.rows()};
       const int32_t chunks = pool_.num_threads();
       const int64_t panels = weights.num_panels();
@@ -149,7 +150,7 @@ class MatmulBench {
   std::vector<WeightMatrix> layers_;
   std::vector<WeightMatrix> head_;
   std::vector<Activations> activations_;  // by columns: hidden, 1536
-  std::vector<float> out_;
+  HugeBuffer out_;
 };
 
 std::vector<std::string> words(const std::string& list) {

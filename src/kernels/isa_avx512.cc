@@ -11,4 +11,5 @@
 #include "kernels/impl/seal_kv.inl"
 #include "kernels/impl/dot_avx512.inl"
 #include "kernels/impl/matmul.inl"
+#include "kernels/impl/matmul_unpacked.inl"
 #include "kernels/impl/kernel_table.inl"

@@ -9,6 +9,19 @@ namespace {
 // each streams a long run of memory.
 constexpr int64_t kChunksPerThread = 4;
 
+// With many rows a pair of panels, which kernels multiply side by side, is work enough for a chunk,
+// and the finest division leaves the threads least to wait for.
+constexpr int64_t kManyRows = 48;
+constexpr int64_t kPanelsOfManyRows = 2;
+
+/// Panels that a thread takes at a time.
+int64_t panels_per_chunk(int64_t panels, int64_t rows, int32_t num_threads) {
+  if (num_threads == 1) return panels;
+  if (rows >= kManyRows) return kPanelsOfManyRows;
+  const int64_t wanted = num_threads * kChunksPerThread;
+  return std::max<int64_t>(1, (panels + wanted - 1) / wanted);
+}
+
 }  // namespace
 
 QuantizedForms forms_for(std::initializer_list<const kernels::WeightMatrix*> consumers,
@@ -40,8 +53,8 @@ void matmul_group(const kernels::KernelSet& kernels, ThreadPool& threads,
                   std::span<const kernels::MatmulArgs> products) {
   int64_t total = 0;
   for (const kernels::MatmulArgs& p : products) total += p.weights->num_panels();
-  const int64_t wanted = threads.num_threads() == 1 ? 1 : threads.num_threads() * kChunksPerThread;
-  const int64_t per_chunk = std::max<int64_t>(1, (total + wanted - 1) / wanted);
+  const int64_t rows = products.empty() ? 0 : products[0].x.num_rows;
+  const int64_t per_chunk = panels_per_chunk(total, rows, threads.num_threads());
   const auto chunks = static_cast<int32_t>((total + per_chunk - 1) / per_chunk);
   threads.parallel(chunks, [&](int32_t chunk) {
     const kernels::ScopedFloatEnvironment environment;

@@ -55,21 +55,33 @@ TEST_P(Matmul, GivesTheBitsOfThePlainLoopsForAnyNumberOfRows) {
 
 TEST_P(Matmul, GivesTheBitsOfThePlainLoopsForManyColumns) {
   const int64_t cols = is_quantized(GetParam()) ? 2304 : 2311;
-  MatmulProblem problem(GetParam(), 18, cols, 3, 3);
+  MatmulProblem problem(GetParam(), 34, cols, 50, 3);
   for (const ActivationPolicy policy : kPolicies) {
     const std::vector<float> truth = problem.expected(policy);
     for (const KernelSet* set : available_kernels()) {
-      EXPECT_TRUE(same_bits(problem.run(*set, policy, 3), truth)) << set->name;
-      EXPECT_TRUE(same_bits(problem.run(*set, policy, 1), first_tokens(truth, 1, 18))) << set->name;
+      for (const int64_t tokens : {1, 3, 50}) {
+        EXPECT_TRUE(same_bits(problem.run(*set, policy, tokens), first_tokens(truth, tokens, 34)))
+            << set->name << ", " << tokens << " tokens";
+      }
+    }
+  }
+}
+
+TEST_P(Matmul, GivesTheBitsOfThePlainLoopsForMoreTokensThanPassOverAPanelAtOnce) {
+  MatmulProblem problem(GetParam(), 33, block_columns(GetParam()), 520, 7);
+  for (const ActivationPolicy policy : kPolicies) {
+    const std::vector<float> truth = problem.expected(policy);
+    for (const KernelSet* set : available_kernels()) {
+      EXPECT_TRUE(same_bits(problem.run(*set, policy, 520), truth)) << set->name;
     }
   }
 }
 
 TEST_P(Matmul, GivesTheSameBitsHoweverThePanelsAreDivided) {
-  MatmulProblem problem(GetParam(), 16 * 7 + 3, few_columns(GetParam()), 6, 4);
+  MatmulProblem problem(GetParam(), 16 * 7 + 3, few_columns(GetParam()), 49, 4);
   for (const ActivationPolicy policy : kPolicies) {
     for (const KernelSet* set : available_kernels()) {
-      for (const int64_t tokens : {1, 6}) {
+      for (const int64_t tokens : {1, 6, 49}) {
         const std::vector<float> whole = problem.run(*set, policy, tokens);
         for (int64_t begin = 0; begin <= problem.num_panels(); ++begin) {
           for (int64_t end = begin; end <= problem.num_panels(); ++end) {
@@ -88,7 +100,7 @@ TEST_P(Matmul, GivesTheSameBitsHoweverThePanelsAreDivided) {
 }
 
 TEST_P(Matmul, AddsToWhatIsThereInOneRounding) {
-  MatmulProblem problem(GetParam(), 37, few_columns(GetParam()), 7, 5);
+  MatmulProblem problem(GetParam(), 37, few_columns(GetParam()), 55, 5);
   for (const ActivationPolicy policy : kPolicies) {
     const std::vector<float> product = problem.expected(policy);
     for (const KernelSet* set : available_kernels()) {
@@ -98,7 +110,7 @@ TEST_P(Matmul, AddsToWhatIsThereInOneRounding) {
         out[i] = std::sin(static_cast<float>(i));
         truth[i] = out[i] + product[i];
       }
-      problem.run_into(*set, policy, 7, Store::kAdd, 0, problem.num_panels(), out);
+      problem.run_into(*set, policy, 55, Store::kAdd, 0, problem.num_panels(), out);
       EXPECT_TRUE(same_bits(out, truth)) << set->name;
     }
   }

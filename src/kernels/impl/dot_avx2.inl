@@ -17,6 +17,7 @@ constexpr int kTileTokens = 4;
 constexpr int kTileTokensK = 6;
 constexpr int kTileStrips = 1;
 constexpr int kTilePanels = 1;
+constexpr int64_t kUnpackFrom = 0;  // loads cost as much as unpacking
 constexpr int kGemvPanels = 2;
 constexpr int kFloatTokens = 6;
 constexpr int kFloatPanels = 1;

@@ -14,6 +14,7 @@ constexpr int kTileTokens = 6;
 constexpr int kTileTokensK = 6;
 constexpr int kTileStrips = 2;
 constexpr int kTilePanels = 2;
+constexpr int64_t kUnpackFrom = 48;  // tokens that make up for unpacking their weights first
 constexpr int kGemvPanels = 2;
 constexpr int kFloatTokens = 8;
 constexpr int kFloatPanels = 2;
@@ -103,6 +104,15 @@ QUIRE_ALWAYS_INLINE Pair look_up(const Pair& codes) {
   const __m512i table =
       _mm512_xor_si512(_mm512_broadcast_i32x4(once), _mm512_set1_epi8(static_cast<char>(0x80)));
   return {_mm512_shuffle_epi8(table, codes.even), _mm512_shuffle_epi8(table, codes.odd)};
+}
+
+/// Pairs unpacked to bytes. // codes: [quad][64 bytes]
+QUIRE_ALWAYS_INLINE void store_unpacked(std::byte* codes, int pair, const Pair& w) {
+  _mm512_storeu_si512(codes + 128 * pair, w.even);
+  _mm512_storeu_si512(codes + 128 * pair + 64, w.odd);
+}
+QUIRE_ALWAYS_INLINE Pair load_unpacked(const std::byte* codes, int pair) {
+  return {_mm512_loadu_si512(codes + 128 * pair), _mm512_loadu_si512(codes + 128 * pair + 64)};
 }
 
 template <int kBits>

@@ -258,6 +258,12 @@ static void int8_token_block(const MatmulArgs& args, int64_t panel_begin, int64_
   }
 }
 
+/// Tokens [begin, end), whole tiles of them, pass over unpacked panels: matmul_unpacked.inl, which
+/// is there where kUnpackFrom is not 0.
+template <ElementType kType>
+static void int8_unpacked(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end,
+                          int64_t begin, int64_t end);
+
 template <ElementType kType>
 static void int8_matmul(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end) {
   const int64_t num_tokens = args.x.num_rows;
@@ -265,21 +271,27 @@ static void int8_matmul(const MatmulArgs& args, int64_t panel_begin, int64_t pan
     return int8_token_block<kType, kGemvPanels, kGemvPanels * kStripsAPanel, 1>(args, panel_begin,
                                                                                 panel_end, 0, 1);
   }
-  for (int64_t begin = 0; begin < num_tokens; begin += kBlockTokens) {
-    const int64_t end = begin + kBlockTokens < num_tokens ? begin + kBlockTokens : num_tokens;
-    constexpr int kTokens = is_k_quant(kType) ? kTileTokensK : kTileTokens;
-    constexpr int kWide = is_k_quant(kType) ? 0 : kWideTokens;
-    int64_t rest = begin;
+  int64_t begin = 0;
+  if constexpr (kUnpackFrom > 0 && !is_k_quant(kType)) {
+    if (num_tokens >= kUnpackFrom) {
+      begin = num_tokens / kTileTokens * kTileTokens;
+      int8_unpacked<kType>(args, panel_begin, panel_end, 0, begin);
+    }
+  }
+  constexpr int kTokens = is_k_quant(kType) ? kTileTokensK : kTileTokens;
+  constexpr int kWide = is_k_quant(kType) ? 0 : kWideTokens;
+  for (int64_t end = 0; begin < num_tokens; begin = end) {
+    end = begin + kBlockTokens < num_tokens ? begin + kBlockTokens : num_tokens;
     if constexpr (kWide > 0) {
-      rest += (end - begin) / kWide * kWide;
-      if (rest > begin) {
-        int8_token_block<kType, kTilePanels, 1, kWide>(args, panel_begin, panel_end, begin, rest);
+      const int64_t whole = (end - begin) / kWide * kWide;
+      if (whole > 0) {
+        int8_token_block<kType, kTilePanels, 1, kWide>(args, panel_begin, panel_end, begin,
+                                                       begin + whole);
+        begin += whole;
       }
     }
-    if (rest < end) {
-      int8_token_block<kType, kTilePanels, kTileStrips, kTokens>(args, panel_begin, panel_end, rest,
-                                                                 end);
-    }
+    int8_token_block<kType, kTilePanels, kTileStrips, kTokens>(args, panel_begin, panel_end, begin,
+                                                               end);
   }
 }
 
