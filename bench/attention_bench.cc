@@ -1,11 +1,11 @@
 // attention_bench: milliseconds of attention for SmolLM2-135M: 30 layers, 9 query heads on 3 kv
 // heads of 64 dimensions, f16 pages.
 //
-//   quire_attention_bench [scalar|avx2|avx512] [rounds]
+//   quire_attention_bench [scalar|avx2|avx512] [rounds] [setting: decode, few, prefill]
 //
 // decode: one token at the depth, split by split as the model divides it among threads, then
 // merged; few: so many rows in the same way, as of a prompt that is read beside answers. prefill: a
-// chunk of 512 rows at the depth, in blocks of 16 rows. Median and fastest of the rounds, which go
+// chunk of 512 rows at the depth, in blocks of 64 rows. Median and fastest of the rounds, which go
 // through all settings in turn; a plain read of the same K and V is the floor for decode.
 #include <fmt/core.h>
 
@@ -27,7 +27,7 @@ constexpr KvGroupShape kShape{.num_layers = 30, .num_kv_heads = 3, .head_dim = 6
 constexpr int32_t kNumHeads = 9;
 constexpr int32_t kGroup = kNumHeads / kShape.num_kv_heads;
 constexpr int64_t kWidth = int64_t{kNumHeads} * kShape.head_dim;
-constexpr int32_t kBlockRows = 16;
+constexpr int32_t kBlockRows = 64;
 
 double now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -183,12 +183,13 @@ std::vector<Setting> all_settings() {
   return settings;
 }
 
-void run(const KernelSet& set, int rounds) {
+void run(const KernelSet& set, int rounds, std::string_view only) {
   const Sequence sequence(8192);
   ThreadPool one(1);
   ThreadPool two(2);
   const ScopedFloatEnvironment environment;
   std::vector<Setting> settings = all_settings();
+  std::erase_if(settings, [&](const Setting& s) { return !s.name.starts_with(only); });
   for (int round = 0; round <= rounds; ++round) {
     for (Setting& setting : settings) {
       Job job(set, sequence, setting.depth, setting.rows);
@@ -214,9 +215,9 @@ int main(int argc, char** argv) {
   const auto set = quire::kernels::select_kernels(argc > 1 ? argv[1] : "");
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 15;
   if (!set.ok() || rounds < 1) {
-    fmt::print(stderr, "usage: quire_attention_bench [scalar|avx2|avx512] [rounds]\n");
+    fmt::print(stderr, "usage: quire_attention_bench [scalar|avx2|avx512] [rounds] [setting]\n");
     return 2;
   }
-  quire::kernels::run(*set.value(), rounds);
+  quire::kernels::run(*set.value(), rounds, argc > 3 ? argv[3] : "");
   return 0;
 }

@@ -7,8 +7,10 @@
 namespace quire::model {
 namespace {
 
-// Query heads that share one page's conversion to f32: enough to pay for it, few enough for L1.
+// Query heads that share one page's conversion to f32: enough to pay for it ...
 constexpr int32_t kQueryHeadsPerTask = 48;
+// ... and up to so many times more, which kernels take at once, where there are rows for all threads.
+constexpr int32_t kMostTimesMore = 4;
 // With this many tasks of equal length a thread, stealing evens the load and splitting buys
 // nothing.
 constexpr int32_t kTasksPerThread = 4;
@@ -34,11 +36,21 @@ int64_t all_tasks(const BatchSequence& part, const AttentionShape& shape) {
   return shape.num_kv_heads * part.num_rows * keys_of_last_row(part, shape);
 }
 
-/// Calls add(row_begin, row_end) for blocks of rows. The last rows see the most keys: they come
+/// Rows of a task that reads all its splits.
+int32_t rows_per_whole_task(const BatchSequence& part, const AttentionShape& shape) {
+  const int32_t wanted = kTasksPerThread * shape.num_threads;
+  int32_t rows = rows_per_task(shape);
+  for (int32_t times = 2; times <= kMostTimesMore; times *= 2) {
+    if (part.num_rows / (2 * rows) * shape.num_kv_heads < wanted) break;
+    rows *= 2;
+  }
+  return rows;
+}
+
+/// Calls add(row_begin, row_end) for blocks of `step` rows. The last rows see the most keys: they come
 /// first, so that no long task is left for the end.
 template <class Add>
-void for_each_block(const BatchSequence& part, const AttentionShape& shape, Add add) {
-  const int32_t step = rows_per_task(shape);
+void for_each_block(const BatchSequence& part, int32_t step, Add add) {
   for (int32_t end = part.num_rows; end > 0; end -= std::min(end, step)) {
     add(std::max(0, end - step), end);
   }
@@ -46,7 +58,7 @@ void for_each_block(const BatchSequence& part, const AttentionShape& shape, Add 
 
 void add_whole(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
                const AttentionShape& shape) {
-  for_each_block(part, shape, [&](int32_t begin, int32_t end) {
+  for_each_block(part, rows_per_whole_task(part, shape), [&](int32_t begin, int32_t end) {
     for (int32_t head = 0; head < shape.num_kv_heads; ++head) {
       plan.tasks.push_back(
           {.sequence = sequence, .kv_head = head, .row_begin = begin, .row_end = end});
@@ -79,7 +91,7 @@ SplitsSeen splits_seen(const BatchSequence& part, int32_t row_begin, int32_t row
 
 void add_split(AttentionPlan& plan, int32_t sequence, const BatchSequence& part,
                const AttentionShape& shape) {
-  for_each_block(part, shape, [&](int32_t begin, int32_t end) {
+  for_each_block(part, rows_per_task(shape), [&](int32_t begin, int32_t end) {
     const SplitsSeen splits = splits_seen(part, begin, end, shape);
     const int32_t rows = end - begin;
     for (int32_t head = 0; head < shape.num_kv_heads; ++head) {

@@ -69,8 +69,24 @@ TEST(AttentionPlan, HasNoPartialResultsOfMoreRows) {
         plan_attention(parts, {.num_heads = 9, .num_kv_heads = 3, .num_threads = 2});
     EXPECT_EQ(plan.num_partials, 0);
     EXPECT_TRUE(plan.merges.empty());
-    EXPECT_EQ(plan.tasks.size(), 3u * static_cast<size_t>((rows + 15) / 16));
   }
+}
+
+TEST(AttentionPlan, GivesATaskMoreRowsWhereThatLeavesEnoughTasksForAllThreads) {
+  const auto rows_of_longest = [](int32_t rows, int32_t threads) {
+    const std::vector<BatchSequence> parts = {{{}, 6000, rows}};
+    int32_t most = 0;
+    const AttentionShape shape{.num_heads = 9, .num_kv_heads = 3, .num_threads = threads};
+    for (const AttentionTask& task : plan_attention(parts, shape).tasks) {
+      most = std::max(most, task.row_end - task.row_begin);
+    }
+    return most;
+  };
+  EXPECT_EQ(rows_of_longest(88, 2), 16);
+  EXPECT_EQ(rows_of_longest(128, 2), 32);
+  EXPECT_EQ(rows_of_longest(512, 2), 64);
+  EXPECT_EQ(rows_of_longest(512, 12), 32);
+  EXPECT_EQ(rows_of_longest(512, 16), 16);
 }
 
 TEST(AttentionPlan, GivesEveryPartialAPlaceOfItsOwnInMergeOrder) {

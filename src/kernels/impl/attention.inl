@@ -1,8 +1,8 @@
 // attention.inl: paged attention for prefill and decode; contracts in ../kernel_set.h.
 //
 // Work is a list of queries: pairs of a row and a query head of one kv head's group, rows
-// ascending. A batch of them walks the pages in order; each query's arithmetic is the same whatever
-// its batch:
+// ascending. A batch of them walks the pages in order, a few at a time over each page; each query's
+// arithmetic is the same whatever its batch:
 //
 //   page   scores = q . K, fma over dimensions; weights = e^(scores - max);
 //          output += weights . V, fma over slots
@@ -36,15 +36,20 @@ static void load_queries(const PageCursor& at, int64_t row_begin, int64_t first,
   const int32_t group = args.num_heads / args.kv->shape.num_kv_heads;
   batch.count = static_cast<int>(count);
   batch.dims = args.kv->shape.padded_dim();
+  int64_t row = row_begin + first / group;
+  int64_t in_group = first % group;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = row_begin + (first + i) / group;
-    const int64_t head = int64_t{at.kv_head} * group + (first + i) % group;
+    const int64_t head = int64_t{at.kv_head} * group + in_group;
     batch.position[i] = args.first_position + row;
     batch.out[i] = args.out + row * args.out_stride + head * head_dim;
     const float* q = args.q + row * args.q_stride + head * head_dim;
     for (int32_t d = 0; d < head_dim; d += 16) {
       const int n = lanes_left(d, head_dim);
       store(batch.q + i * batch.dims + d, load_first(q + d, n) * broadcast(args.scale));
+    }
+    if (++in_group == group) {
+      in_group = 0;
+      ++row;
     }
   }
 }

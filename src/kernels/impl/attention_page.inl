@@ -21,12 +21,22 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-inline constexpr int kBatchFloats = 6144;  // 48 queries of 128 dimensions, 24 of 256
-inline constexpr int kChunk = 64;          // dimensions converted at a time: 16 KiB of floats
-/// From here on a page is converted to floats once for all tiles, instead of once in each.
+inline constexpr int kMostActive = 48;  // queries that score a page, and then weigh it, together
+inline constexpr int kBatchFloats = 64 * kBatchQueries;  // 96 queries of 128 dimensions, 48 of 256
+inline constexpr int kChunk = 64;  // dimensions converted at a time: 16 KiB of floats
+/// Batches of so many convert a page to floats once, instead of once in each tile.
 inline constexpr int kConvertQueries = 2 * kTileRows;
 
-/// Queries of one kv head with their running softmax; about 100 KiB, on the stack.
+/// Keys and values of a page as floats, converted for the first queries that read them.
+struct FloatPlanes {
+  static constexpr int kMost = 4;  // all of 128 dimensions; what finds no place is converted anew
+  int used;
+  const void* source[kMost];
+  alignas(64) float values[kMost][kChunk * kPageSlots];
+  alignas(64) float spare[kChunk * kPageSlots];
+};
+
+/// Queries of one kv head with their running softmax; about 250 KiB, on the stack.
 struct QueryBatch {
   int count;
   int64_t dims;  // head_dim rounded up to 16; the padding is zero
@@ -39,8 +49,13 @@ struct QueryBatch {
   alignas(64) float q[kBatchFloats];       // [count, dims], scaled
   alignas(64) float folded[kBatchFloats];  // [count, dims], q times the scales of a sealed page
   alignas(64) float output[kBatchFloats];  // [count, dims], of the split
-  alignas(64) float scores[kBatchQueries * kPageSlots];
-  alignas(64) float chunk[kChunk * kPageSlots];
+  int first_scored;
+  alignas(64) float scores[kMostActive * kPageSlots];  // of query first_scored and those after it
+  FloatPlanes planes;
+
+  QUIRE_ALWAYS_INLINE float* scores_of(int query) {
+    return scores + (query - first_scored) * kPageSlots;
+  }
 };
 
 /// Where attention stands: which kv head, which page.
@@ -60,12 +75,13 @@ static PageCursor first_page(const AttentionArgs& args, int32_t kv_head) {
   return {args, kv_head, args.kv->pages.data(), static_cast<int64_t>(args.kv->pages.size()), 0};
 }
 
-/// The queries [begin, end) of a batch that see anything of a page, and the slots that any of them
-/// sees.
+/// Neighbouring queries of a batch, at most kMostActive, from the first to the last that see
+/// anything of a page, and the slots that any of them sees.
 struct ActiveQueries {
   int begin;
   int end;
   SlotRange slots;
+  bool whole;  // each of them sees all slots
 };
 
 /// Slots of `page` that a query at `position` sees: those of its window, and sinks before them.
@@ -80,10 +96,20 @@ QUIRE_ALWAYS_INLINE VisibleSlots visible_slots(const PageSpan& page, const Paged
                 {static_cast<int>(first > page.begin ? first : page.begin), end});
 }
 
+/// Whether queries [begin, end) see all slots: positions ascend.
+static bool all_see_whole(const PageSpan& page, const PagedKvView& kv, const QueryBatch& batch,
+                          int begin, int end) {
+  const int64_t last_slot = int64_t{page.logical_base} + kPageSlots - 1;
+  return page.begin == 0 && page.end == kPageSlots && batch.position[begin] >= last_slot &&
+         (kv.window == 0 || batch.position[end - 1] - kv.window < page.logical_base);
+}
+
+/// Of queries [begin, end).
 static ActiveQueries active_queries(const PageSpan& page, const PagedKvView& kv,
-                                    const QueryBatch& batch) {
-  ActiveQueries active{batch.count, 0, {kPageSlots, 0}};
-  for (int i = 0; i < batch.count; ++i) {
+                                    const QueryBatch& batch, int begin, int end) {
+  if (all_see_whole(page, kv, batch, begin, end)) return {begin, end, {0, kPageSlots}, true};
+  ActiveQueries active{end, begin, {kPageSlots, 0}, false};
+  for (int i = begin; i < end; ++i) {
     const SlotRange slots = hull(visible_slots(page, kv, batch.position[i]));
     if (slots.begin >= slots.end) continue;
     if (i < active.begin) active.begin = i;
@@ -125,23 +151,40 @@ static Plane<E> plane_at(const std::byte* page, const std::byte* next, int64_t o
           reinterpret_cast<const typename E::Stored*>((next != nullptr ? next : page) + offset)};
 }
 
-/// scores[i][slot] = start + q[i] . K[:, slot] for the active queries and all slots.
+/// Where a chunk of a plane stands, or is to stand, as floats.
+struct FloatChunk {
+  float* values;
+  bool is_filled;
+};
+
+static FloatChunk float_chunk(const void* source, FloatPlanes& planes) {
+  for (int i = 0; i < planes.used; ++i) {
+    if (planes.source[i] == source) return {planes.values[i], true};
+  }
+  if (planes.used == FloatPlanes::kMost) return {planes.spare, false};
+  planes.source[planes.used] = source;
+  return {planes.values[planes.used++], false};
+}
+
+/// scores[i][slot] = start + q[i] . K[:, slot] for the active queries and, in whole vectors, the
+/// slots up to the last that any of them sees.
 template <class E>
 static void score_plane(const Plane<E>& keys, int32_t head_dim, const float* q, Start start,
                         ActiveQueries active, QueryBatch& batch) {
   const int rows = active.end - active.begin;
   const int64_t stride = E::stored(kPageSlots);
+  const int64_t columns = (active.slots.end + 15) / 16 * 16;
   const float* bias = batch.bias + active.begin;
   q += active.begin * batch.dims;
-  float* scores = batch.scores + active.begin * kPageSlots;
-  if (E::kBits == 32 || rows < kConvertQueries) {
+  float* scores = batch.scores_of(active.begin);
+  if (E::kBits == 32 || batch.count < kConvertQueries) {
     multiply<E>({.x = q,
                  .x_stride = batch.dims,
                  .m = keys.here,
                  .ahead = keys.ahead,
                  .m_stride = stride,
                  .k_count = head_dim,
-                 .columns = kPageSlots,
+                 .columns = columns,
                  .acc = scores,
                  .acc_stride = kPageSlots,
                  .start = start,
@@ -151,14 +194,16 @@ static void score_plane(const Plane<E>& keys, int32_t head_dim, const float* q, 
   }
   for (int32_t d = 0; d < head_dim; d += kChunk) {
     const int32_t n = head_dim - d < kChunk ? head_dim - d : kChunk;
-    convert<E>(keys.here + d * stride, stride, n, kPageSlots, batch.chunk);
+    const typename E::Stored* from = keys.here + d * stride;
+    const FloatChunk chunk = float_chunk(from, batch.planes);
+    if (!chunk.is_filled) convert<E>(from, stride, n, kPageSlots, chunk.values);
     multiply<FloatElement>({.x = q + d,
                             .x_stride = batch.dims,
-                            .m = batch.chunk,
-                            .ahead = batch.chunk,
+                            .m = chunk.values,
+                            .ahead = chunk.values,
                             .m_stride = kPageSlots,
                             .k_count = n,
-                            .columns = kPageSlots,
+                            .columns = columns,
                             .acc = scores,
                             .acc_stride = kPageSlots,
                             .start = d == 0 ? start : Start::kKeep,
@@ -168,19 +213,20 @@ static void score_plane(const Plane<E>& keys, int32_t head_dim, const float* q, 
 }
 
 /// output[i] = factor[i] output[i] (+ bias[i]) + weights[i] . V for the active queries, over the
-/// slots that any of them sees: what lies in other slots is never read.
+/// slots that any of them sees: what lies in other slots is never multiplied. // filled: those of
+/// the page
 template <class E>
 static void weigh_plane(const Plane<E>& values, int32_t head_dim, int64_t stride, Start start,
-                        ActiveQueries active, QueryBatch& batch) {
+                        SlotRange filled, ActiveQueries active, QueryBatch& batch) {
   const int rows = active.end - active.begin;
   const int64_t first_value = active.slots.begin * stride;
   const int64_t slots = active.slots.end - active.slots.begin;
-  const float* weights = batch.scores + active.begin * kPageSlots + active.slots.begin;
+  const float* weights = batch.scores_of(active.begin) + active.slots.begin;
   float* output = batch.output + active.begin * batch.dims;
   const float* factor = batch.factor + active.begin;
   const float* bias = batch.bias + active.begin;
   const bool whole_vectors = E::kBits < 16 || head_dim % 16 == 0;
-  if ((E::kBits == 32 || rows < kConvertQueries) && whole_vectors) {
+  if ((E::kBits == 32 || batch.count < kConvertQueries) && whole_vectors) {
     multiply<E>({.x = weights,
                  .x_stride = kPageSlots,
                  .m = values.here + first_value,
@@ -199,11 +245,17 @@ static void weigh_plane(const Plane<E>& values, int32_t head_dim, int64_t stride
   const int64_t columns = E::kBits < 16 ? batch.dims : head_dim;
   for (int64_t d = 0; d < columns; d += kChunk) {
     const int64_t n = columns - d < kChunk ? columns - d : kChunk;
-    convert<E>(values.here + first_value + E::stored(d), stride, slots, n, batch.chunk);
+    const typename E::Stored* from = values.here + E::stored(d);
+    const FloatChunk chunk = float_chunk(from, batch.planes);
+    if (!chunk.is_filled) {
+      convert<E>(from + filled.begin * stride, stride, filled.end - filled.begin, n,
+                 chunk.values + filled.begin * kChunk);
+    }
+    const float* seen = chunk.values + active.slots.begin * kChunk;
     multiply<FloatElement>({.x = weights,
                             .x_stride = kPageSlots,
-                            .m = batch.chunk,
-                            .ahead = batch.chunk,
+                            .m = seen,
+                            .ahead = seen,
                             .m_stride = kChunk,
                             .k_count = slots,
                             .columns = (n + 15) / 16 * 16,
@@ -214,6 +266,10 @@ static void weigh_plane(const Plane<E>& values, int32_t head_dim, int64_t stride
                             .bias = bias},
                            rows);
   }
+}
+
+QUIRE_ALWAYS_INLINE SlotRange filled_slots(const PageSpan& page) {
+  return {page.begin, page.end};
 }
 
 /// Scores against rows kept as numbers.
@@ -229,7 +285,8 @@ template <class E>
 static void weigh_rows(const PageCursor& at, const std::byte* page, const std::byte* next,
                        int64_t offset, ActiveQueries active, QueryBatch& batch) {
   const int32_t head_dim = at.shape().head_dim;
-  weigh_plane(plane_at<E>(page, next, offset), head_dim, head_dim, Start::kScaled, active, batch);
+  weigh_plane(plane_at<E>(page, next, offset), head_dim, head_dim, Start::kScaled,
+              filled_slots(at.page()), active, batch);
 }
 
 /// folded = q scale, bias = q . minimum. // scales: [dims], then minima [dims]
@@ -252,7 +309,7 @@ static void fold_queries(const uint16_t* scales, ActiveQueries active, QueryBatc
 static void fold_weights(const uint16_t* scales, ActiveQueries active, QueryBatch& batch) {
   const uint16_t* minima = scales + kPageSlots;
   for (int i = active.begin; i < active.end; ++i) {
-    float* weights = batch.scores + i * kPageSlots;
+    float* weights = batch.scores_of(i);
     F32x16 total = zero();
     for (int s = 0; s < kPageSlots; s += 16) {
       const F32x16 w = load(weights + s);
@@ -280,7 +337,8 @@ static void weigh_codes(const PageCursor& at, ActiveQueries active, QueryBatch& 
   const std::byte* scales = at.page().sealed + offset + shape.sealed_value_scales();
   fold_weights(reinterpret_cast<const uint16_t*>(scales), active, batch);
   weigh_plane(plane_at<CodeElement<B>>(at.page().sealed, at.next().sealed, offset), shape.head_dim,
-              CodeElement<B>::stored(batch.dims), Start::kScaledBias, active, batch);
+              CodeElement<B>::stored(batch.dims), Start::kScaledBias, filled_slots(at.page()),
+              active, batch);
 }
 
 static void score_numbers(const PageCursor& at, const std::byte* page, const std::byte* next,
@@ -377,25 +435,33 @@ static ReadingForms reading_forms(const PageSpan& page, ActiveQueries active,
   return forms;
 }
 
-static void attend_page(const PageCursor& at, QueryBatch& batch) {
+static void attend_slice(const PageCursor& at, ActiveQueries active, QueryBatch& batch) {
   const PagedKvView& kv = *at.args.kv;
-  const ActiveQueries active = active_queries(at.page(), kv, batch);
-  if (active.begin >= active.end) return;
+  batch.first_scored = active.begin;
+  float* scores = batch.scores;
   const ReadingForms forms = reading_forms(at.page(), active, batch);
   if (forms.open.begin < forms.open.end) score_open(at, forms.open, batch);
   if (forms.sealed.begin < forms.sealed.end) score_sealed(at, forms.sealed, batch);
   if (at.args.soft_cap > 0.0f) {
-    soft_cap(batch.scores + active.begin * kPageSlots, at.args.soft_cap,
-             int64_t{active.end - active.begin} * kPageSlots);
+    soft_cap(scores, at.args.soft_cap, int64_t{active.end - active.begin} * kPageSlots);
   }
-  for (int i = active.begin; i < active.end; ++i) {
+  for (int i = active.begin; i < active.end && !active.whole; ++i) {
     const VisibleSlots visible = visible_slots(at.page(), kv, batch.position[i]);
-    if (!is_whole_page(visible)) hide_slots_outside(visible, batch.scores + i * kPageSlots);
+    if (!is_whole_page(visible)) hide_slots_outside(visible, batch.scores_of(i));
   }
-  raise_maxima(batch.scores, active.begin, active.end, batch.split, batch.factor);
-  weigh_scores(batch.scores, active.begin, active.end, batch.split);
+  raise_maxima(scores, active.begin, active.end, batch.split, batch.factor);
+  weigh_scores(scores, active.begin, active.end, batch.split);
   if (forms.open.begin < forms.open.end) weigh_open(at, forms.open, batch);
   if (forms.sealed.begin < forms.sealed.end) weigh_sealed(at, forms.sealed, batch);
+}
+
+static void attend_page(const PageCursor& at, QueryBatch& batch) {
+  batch.planes.used = 0;
+  for (int begin = 0; begin < batch.count; begin += kMostActive) {
+    const int end = begin + kMostActive < batch.count ? begin + kMostActive : batch.count;
+    const ActiveQueries active = active_queries(at.page(), *at.args.kv, batch, begin, end);
+    if (active.begin < active.end) attend_slice(at, active, batch);
+  }
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

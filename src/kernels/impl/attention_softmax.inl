@@ -14,7 +14,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-inline constexpr int kBatchQueries = 48;
+inline constexpr int kBatchQueries = 192;
 
 struct Softmaxes {
   float max[kBatchQueries];
@@ -68,10 +68,10 @@ static void hide_slots_outside(const VisibleSlots& visible, float* scores) {
 }
 
 /// Raises max to the largest score of queries [begin, end), and makes their denominators relative
-/// to it. `factor` becomes what their outputs are to be multiplied with. // scores: [queries, 64]
+/// to it. `factor` becomes what their outputs are to be multiplied with. // scores: [end - begin, 64]
 static void raise_maxima(const float* scores, int begin, int end, Softmaxes& state, float* factor) {
   for (int i = begin; i < end; ++i) {
-    const float* s = scores + i * kPageSlots;
+    const float* s = scores + (i - begin) * kPageSlots;
     const F32x16 largest = max(max(load(s), load(s + 16)), max(load(s + 32), load(s + 48)));
     const float page_max = max_lane(largest);
     factor[i] = page_max > state.max[i] ? page_max : state.max[i];  // the new maximum, for now
@@ -86,10 +86,11 @@ static void raise_maxima(const float* scores, int begin, int end, Softmaxes& sta
   }
 }
 
-/// Turns scores into weights e^(score - max) and adds them to the denominators.
+/// Turns scores into weights e^(score - max) and adds them to the denominators. // scores: [end -
+/// begin, 64]
 static void weigh_scores(float* scores, int begin, int end, Softmaxes& state) {
   for (int i = begin; i < end; ++i) {
-    float* s = scores + i * kPageSlots;
+    float* s = scores + (i - begin) * kPageSlots;
     const F32x16 largest = broadcast(state.max[i]);
     F32x16 p[4];
     for (int v = 0; v < 4; ++v) {
