@@ -22,14 +22,15 @@ enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
 /// What a product does with its result.
 enum class Store : uint8_t { kReplace, kAdd };
 
-/// out[t, r] = (kAdd: out[t, r] +) sum over c of weights[r, c] * x[t, c].
+/// out[t, r - first_row] = (kAdd: that +) sum over c of weights[r, c] * x[t, c].
 struct MatmulArgs {
   const WeightMatrix* weights;  // [rows, cols]
   ActivationView x;             // [num_rows = tokens, cols], in the form the policy asks for
   ActivationPolicy policy;
-  float* out;  // [tokens, out_stride], out_stride >= rows
+  float* out;  // [tokens, out_stride], with room for all rows that are computed
   int64_t out_stride;
   Store store = Store::kReplace;
+  int64_t first_row = 0;  // of the matrix, whose result stands at out[0]
 };
 
 /// y[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i], over rows of `cols`.
@@ -123,6 +124,11 @@ struct KernelSet {
   /// f32 rows [row_begin, row_end) of `x` into the int8 form per 32 (cols a multiple of 32).
   void (*quantize_per_32)(const float* x, int64_t x_stride, Activations& out, int64_t row_begin,
                           int64_t row_end);
+  /// The same for columns [column_begin, column_end), multiples of 32, of those rows. // x: at the
+  /// first of these rows and columns
+  void (*quantize_columns_per_32)(const float* x, int64_t x_stride, Activations& out,
+                                  int64_t row_begin, int64_t row_end, int64_t column_begin,
+                                  int64_t column_end);
   /// The same per 256 (cols a multiple of 256).
   void (*quantize_per_256)(const float* x, int64_t x_stride, Activations& out, int64_t row_begin,
                            int64_t row_end);
@@ -130,9 +136,9 @@ struct KernelSet {
   void (*rms_norm)(const RmsNormArgs&, int64_t row_begin, int64_t row_end);
   void (*layer_norm)(const LayerNormArgs&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeArgs&, int64_t row_begin, int64_t row_end);
-  /// out[i] = silu(gate[i]) * up[i], silu(x) = x / (1 + exp(-x)).
+  /// out[i] = silu(gate[i]) * up[i], silu(x) = x / (1 + exp(-x)); out may be gate.
   void (*swiglu)(const float* gate, const float* up, float* out, int64_t count);
-  /// out[i] = gelu_tanh(gate[i]) * up[i].
+  /// out[i] = gelu_tanh(gate[i]) * up[i]; out may be gate.
   void (*geglu_tanh)(const float* gate, const float* up, float* out, int64_t count);
   /// out[i] = x[i] / 2 (1 + tanh(sqrt(2 / pi) (x[i] + 0.044715 x[i]^3))); out may be x.
   void (*gelu_tanh)(const float* x, float* out, int64_t count);

@@ -175,15 +175,19 @@ kernels::MatmulArgs ForwardPass::product(const WeightMatrix& weights, Activation
           .store = store};
 }
 
+void ForwardPass::count_products(StepTimer& timer,
+                                 std::span<const kernels::MatmulArgs> products) {
+  if (!timer.is_on()) return;
+  for (const kernels::MatmulArgs& p : products) {
+    const auto weights = static_cast<double>(p.weights->rows() * p.weights->cols());
+    timer.add_work(static_cast<double>(p.weights->bytes()),
+                   2.0 * weights * static_cast<double>(p.x.num_rows));
+  }
+}
+
 void ForwardPass::multiply(Step step, std::span<const kernels::MatmulArgs> products) {
   StepTimer timer = timed(step);
-  if (timer.is_on()) {
-    for (const kernels::MatmulArgs& p : products) {
-      const auto weights = static_cast<double>(p.weights->rows() * p.weights->cols());
-      timer.add_work(static_cast<double>(p.weights->bytes()),
-                     2.0 * weights * static_cast<double>(p.x.num_rows));
-    }
-  }
+  count_products(timer, products);
   matmul_group(kernels_, threads_, products);
 }
 

@@ -83,6 +83,7 @@ class ForwardPass {
   // Feed-forward.
   void ffn_block(int32_t layer);
   void dense_ffn(const LayerWeights& w, kernels::Activations& x);
+  void gate_up_and_activate(const FfnWeights& w, kernels::Activations& x);
   void gate_and_up(const FfnWeights& w, kernels::Activations& x, FfnScratch& ffn);
   void activate_and_quantize(const FfnWeights& w, FfnScratch& ffn, QuantizedForms forms,
                              int32_t rows);
@@ -97,6 +98,12 @@ class ForwardPass {
 
   // What both use.
   StepTimer timed(Step step) const { return {profile_, step, group_}; }
+  /// What products read and compute, for the profile.
+  static void count_products(StepTimer& timer, std::span<const kernels::MatmulArgs> products);
+  static void count_products(StepTimer& timer,
+                             std::initializer_list<kernels::MatmulArgs> products) {
+    count_products(timer, std::span(products.begin(), products.size()));
+  }
   /// Runs products that share their input.
   void multiply(Step step, std::span<const kernels::MatmulArgs> products);
   void multiply(Step step, std::initializer_list<kernels::MatmulArgs> products) {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "model/forward_pass.h"
+#include "model/gated_product.h"
 
 namespace quire::model {
 
@@ -20,9 +21,26 @@ void ForwardPass::ffn_block(int32_t layer) {
 }
 
 void ForwardPass::dense_ffn(const LayerWeights& w, Activations& x) {
-  gate_and_up(w.ffn, x, s_.ffn);
-  activate_and_quantize(w.ffn, s_.ffn, forms_for({&w.ffn.down.matrix}, policy_), batch_.num_rows());
+  if (suits_gated_product(w.ffn, c_.activation, policy_, batch_.num_rows())) {
+    gate_up_and_activate(w.ffn, x);
+  } else {
+    gate_and_up(w.ffn, x, s_.ffn);
+    activate_and_quantize(w.ffn, s_.ffn, forms_for({&w.ffn.down.matrix}, policy_),
+                          batch_.num_rows());
+  }
   add_product(Step::kDown, w.ffn.down, s_.ffn.activated, w.post_ffn_norm);
+}
+
+/// All of it in one step, where no other thread and no later step needs what lies between.
+void ForwardPass::gate_up_and_activate(const FfnWeights& w, Activations& x) {
+  StepTimer timer = timed(Step::kGateUp);
+  count_products(timer, {product(w.gate.matrix, x, nullptr), product(w.up.matrix, x, nullptr)});
+  multiply_gated(kernels_, threads_,
+                 {.weights = w,
+                  .activation = c_.activation,
+                  .x = x.view(batch_.num_rows()),
+                  .policy = policy_,
+                  .activated = s_.ffn.activated});
 }
 
 void ForwardPass::gate_and_up(const FfnWeights& w, Activations& x, FfnScratch& ffn) {

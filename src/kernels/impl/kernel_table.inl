@@ -16,6 +16,7 @@ constexpr KernelSet kKernels = {
     .matmul = matmul,
     .dequantize_row = kernels::dequantize_row,
     .quantize_per_32 = quantize_per_32,
+    .quantize_columns_per_32 = quantize_columns_per_32,
     .quantize_per_256 = quantize_per_256,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,

@@ -62,7 +62,7 @@ QUIRE_ALWAYS_INLINE StripSet strips_from(const StripSet& all, int first, int cou
 /// Writes or adds one strip of one token's result, without the rows that only pad the panel.
 QUIRE_ALWAYS_INLINE void store_strip(const MatmulArgs& args, int64_t token, int64_t first_row,
                                      const float* sums) {
-  float* out = args.out + token * args.out_stride + first_row;
+  float* out = args.out + token * args.out_stride + first_row - args.first_row;
   const int64_t rows = args.weights->rows() - first_row;
   if (rows >= kStripRows) {
     const Strip value = load_strip(sums);

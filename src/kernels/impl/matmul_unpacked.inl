@@ -10,7 +10,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kUnpackedBlocks = 24;       // 768 columns: 15 KiB a panel
-constexpr int64_t kUnpackedTokens = 504;  // that share one unpacking: whole tiles
+constexpr int64_t kUnpackedTokens = 516;  // that share one unpacking: whole tiles
 static_assert(kUnpackedTokens % kTileTokens == 0);
 
 /// One panel's block of 32 columns. A row has four bytes in every vector of it.
@@ -165,7 +165,7 @@ QUIRE_TILE void unpacked_tile(const UnpackedPart& part, int64_t lane, int64_t to
   }
   const int64_t row = part.panel * kPanelRows + lane;
   if (row + (R - 1) * kPanelRows + kStripRows <= part.args.weights->rows()) {
-    float* out = part.args.out + first * part.args.out_stride + row;
+    float* out = part.args.out + first * part.args.out_stride + row - part.args.first_row;
 #pragma GCC unroll 12
     for (int t = 0; t < T; ++t, out += part.args.out_stride) {
       for (int r = 0; r < R; ++r) {

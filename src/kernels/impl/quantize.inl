@@ -52,17 +52,24 @@ QUIRE_ALWAYS_INLINE float quantize_block_256(const float* x, int8_t* q, int16_t*
   return scale.d;
 }
 
-static void quantize_per_32(const float* x, int64_t x_stride, Activations& out, int64_t row_begin,
-                            int64_t row_end) {
+static void quantize_columns_per_32(const float* x, int64_t x_stride, Activations& out,
+                                    int64_t row_begin, int64_t row_end, int64_t column_begin,
+                                    int64_t column_end) {
   const int64_t cols = out.cols();
   int8_t* q = out.q32();
   ActivationBlock* blocks = out.blocks32();
-  for (int64_t row = row_begin; row < row_end; ++row) {
-    for (int64_t c = 0; c < cols; c += 32) {
+  for (int64_t row = row_begin; row < row_end; ++row, x += x_stride) {
+    for (int64_t c = column_begin; c < column_end; c += 32) {
       const int64_t at = row * cols + c;
-      quantize_block_32(x + row * x_stride + c, q + at, blocks[at / 32]);
+      quantize_block_32(x + c - column_begin, q + at, blocks[at / 32]);
     }
   }
+}
+
+static void quantize_per_32(const float* x, int64_t x_stride, Activations& out, int64_t row_begin,
+                            int64_t row_end) {
+  quantize_columns_per_32(x + row_begin * x_stride, x_stride, out, row_begin, row_end, 0,
+                          out.cols());
 }
 
 static void quantize_per_256(const float* x, int64_t x_stride, Activations& out, int64_t row_begin,
