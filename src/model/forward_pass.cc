@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "model/wanted_rows.h"
+
 namespace quire::model {
 
 using kernels::Activations;
@@ -10,12 +12,12 @@ using kernels::WeightMatrix;
 Result<void> ForwardPass::run(std::span<float> logits) {
   prepare();
   embed();
-  for (int32_t layer = 0; layer < c_.num_layers; ++layer) {
-    group_ = places_[static_cast<size_t>(layer)].group;
+  for (int32_t layer = 0; layer + 1 < c_.num_layers; ++layer) {
     QUIRE_TRY_VOID(read_back(layer));
     run_layer(layer);
   }
-  project_logits(logits);
+  QUIRE_TRY_VOID(read_back(c_.num_layers - 1));
+  run_last_layer(logits);
   return {};
 }
 
@@ -29,15 +31,15 @@ bool ForwardPass::run_some(PausedPass& pass, const std::function<bool()>& goes_o
     std::memcpy(stream(), pass.stream.data(), numbers * sizeof(float));
   }
   do {
+    if (pass.next_layer + 1 == c_.num_layers) {
+      run_last_layer(logits);
+      return true;
+    }
     run_layer(pass.next_layer++);
-  } while (pass.next_layer < c_.num_layers && goes_on());
-  if (pass.next_layer < c_.num_layers) {
-    // All that one layer leaves to the next; the rest of the scratch is anybody's.
-    pass.stream.assign(stream(), stream() + numbers);
-    return false;
-  }
-  project_logits(logits);
-  return true;
+  } while (goes_on());
+  // All that one layer leaves to the next; the rest of the scratch is anybody's.
+  pass.stream.assign(stream(), stream() + numbers);
+  return false;
 }
 
 /// What does not depend on the layer.
@@ -47,16 +49,71 @@ void ForwardPass::prepare() {
   plan_attentions();
 }
 
-void ForwardPass::run_layer(int32_t layer) {
+void ForwardPass::enter(int32_t layer) {
   group_ = places_[static_cast<size_t>(layer)].group;
+}
+
+void ForwardPass::run_layer(int32_t layer) {
+  enter(layer);
+  store_keys_and_values(layer);
   attention_block(layer);
   ffn_block(layer);
   group_ = Profile::kNoGroup;
 }
 
+/// All rows leave their keys and values; the rest is computed for those whose logits are wanted.
+void ForwardPass::run_last_layer(std::span<float> logits) {
+  const int32_t layer = c_.num_layers - 1;
+  enter(layer);
+  store_keys_and_values(layer);
+  const size_t num_wanted = batch_.logit_rows.size();
+  if (num_wanted == 0) return;
+  // A stream knows its views by the batch's own sequences.
+  if (num_wanted == batch_.tokens.size() || batch_.stream != nullptr) return finish(layer, logits);
+  const WantedRows wanted = wanted_rows(batch_);
+  take_rows(wanted.rows);
+  const Batch some = wanted.batch();
+  ForwardPass rest = over(some);
+  rest.plan_attentions();
+  rest.enter(layer);
+  rest.finish(layer, logits);
+}
+
+void ForwardPass::finish(int32_t layer, std::span<float> logits) {
+  attention_block(layer);
+  ffn_block(layer);
+  group_ = Profile::kNoGroup;
+  project_logits(logits);
+}
+
+/// Moves these rows, ascending, of the stream and the queries to the front.
+void ForwardPass::take_rows(std::span<const int32_t> rows) {
+  const auto move = [](float* x, int64_t width, int64_t from, int64_t to) {
+    if (from != to) std::memcpy(x + to * width, x + from * width, width * sizeof(float));
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    move(stream(), c_.hidden, rows[i], static_cast<int64_t>(i));
+    move(floats(s_.q), c_.q_width(), rows[i], static_cast<int64_t>(i));
+  }
+}
+
+ForwardPass ForwardPass::over(const Batch& batch) const {
+  return {{.config = c_,
+           .weights = w_,
+           .kernels = kernels_,
+           .threads = threads_,
+           .places = places_,
+           .policy = policy_,
+           .max_rows = max_rows_,
+           .scratch = s_,
+           .profile = profile_},
+          batch};
+}
+
 /// The spilled pages of this layer, if there are any.
 Result<void> ForwardPass::read_back(int32_t layer) {
   if (batch_.stream == nullptr) return {};
+  enter(layer);
   const StepTimer timer = timed(Step::kReadBack);
   return batch_.stream->enter(layer);
 }

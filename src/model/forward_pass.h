@@ -60,7 +60,12 @@ class ForwardPass {
 
   // Start and end of a pass.
   void prepare();
+  void enter(int32_t layer);
   void run_layer(int32_t layer);
+  void run_last_layer(std::span<float> logits);
+  void finish(int32_t layer, std::span<float> logits);
+  void take_rows(std::span<const int32_t> rows);
+  ForwardPass over(const Batch& batch) const;
   void embed();
   void add_positions(int32_t row_begin, int32_t row_end);
   Result<void> read_back(int32_t layer);
@@ -70,6 +75,7 @@ class ForwardPass {
   void project_logits(std::span<float> logits);
 
   // Attention.
+  void store_keys_and_values(int32_t layer);
   void attention_block(int32_t layer);
   void rotate_and_store(int32_t layer);
   void seal_full_pages(int32_t layer);

@@ -9,7 +9,7 @@ constexpr int32_t kMergesAlone = 8;
 
 }  // namespace
 
-void ForwardPass::attention_block(int32_t layer) {
+void ForwardPass::store_keys_and_values(int32_t layer) {
   const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
   norm_and_quantize(w.attention_norm, s_.normed, {&w.query.matrix, &w.key.matrix, &w.value.matrix});
   multiply(Step::kQueryKeyValue, {product(w.query.matrix, s_.normed, floats(s_.q)),
@@ -17,6 +17,11 @@ void ForwardPass::attention_block(int32_t layer) {
                                   product(w.value.matrix, s_.normed, floats(s_.v))});
   rotate_and_store(layer);
   seal_full_pages(layer);
+}
+
+/// What queries make of the pages, added to the stream.
+void ForwardPass::attention_block(int32_t layer) {
+  const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
   attend(layer);
   quantize_rows(s_.attended, {&w.attention_out.matrix});
   if (c_.residual != Residual::kSequential) {

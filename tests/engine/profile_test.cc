@@ -51,7 +51,9 @@ TEST(Profile, CountsTheWeightsThatAreReadAndTheProductsWithThem) {
   const auto rows = profile.rows();
   const model::StepCost& down = cost_of(rows, Step::kDown);
   EXPECT_EQ(down.calls, c.num_layers);
-  EXPECT_EQ(down.operations, 2.0 * kTokens * c.num_layers * c.hidden * c.ffn);
+  // The last layer is finished for the row whose logits are wanted.
+  const int32_t whole_layers = c.num_layers - 1;
+  EXPECT_EQ(down.operations, 2.0 * (kTokens * whole_layers + 1) * c.hidden * c.ffn);
   double down_bytes = 0.0;
   for (const model::LayerWeights& layer : model->weights().layers) {
     down_bytes += static_cast<double>(layer.ffn.down.matrix.bytes());
@@ -59,8 +61,8 @@ TEST(Profile, CountsTheWeightsThatAreReadAndTheProductsWithThem) {
   EXPECT_EQ(down.bytes, down_bytes);
   // Query i sees i + 1 keys: a product with each, and one with each value.
   const model::StepCost& attend = cost_of(rows, Step::kAttend);
-  EXPECT_EQ(attend.operations,
-            4.0 * static_cast<double>(c.q_width()) * c.num_layers * (kTokens * (kTokens + 1) / 2));
+  EXPECT_EQ(attend.operations, 4.0 * static_cast<double>(c.q_width()) *
+                                   (whole_layers * (kTokens * (kTokens + 1) / 2) + kTokens));
   const double row_bytes = 2.0 * static_cast<double>(c.kv_width()) * 2;
   EXPECT_EQ(attend.bytes, kTokens * row_bytes * c.num_layers);
   EXPECT_EQ(cost_of(rows, Step::kHead).operations, 2.0 * c.vocab * c.hidden);
