@@ -96,6 +96,8 @@ double prefill_operations(const model::ModelConfig& c) {
   for (const model::LayerConfig& layer : c.layers) {
     products += attention + (layer.experts ? experts : dense);
   }
+  // Of the last layer only keys and values, and the queries beside them.
+  products -= c.hidden * c.q_width() + (c.layers.back().experts ? experts : dense);
   return 2.0 * static_cast<double>(products);
 }
 

@@ -35,8 +35,8 @@ class ReadProbe {
 /// integer products.
 double int8_peak(ThreadPool& pool, std::string_view isa);
 
-/// Integer operations of one token of prefill: all matrices but the head, of which only the last
-/// token's row is computed. Attention is not in it.
+/// Integer operations of one token of prefill: all matrices but the head and what follows keys and
+/// values in the last layer, which only the last token needs. Attention is not in it.
 double prefill_operations(const model::ModelConfig& config);
 
 }  // namespace quire::engine
