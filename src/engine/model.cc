@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/machine.h"
 
 namespace quire::engine {
 namespace {
@@ -140,7 +141,9 @@ Result<std::unique_ptr<Model>> Model::load(FileSystem& file_system, const std::s
   loaded->rope_stretch_ = options.rope_stretch;
   // The tokenizer first: it is quick, and a file without one need not be read whole.
   QUIRE_TRY(loaded->text_, load_model_text(files, options.chat_template));
-  QUIRE_TRY(loaded->weights_, model::load_weights(files, described, options.progress));
+  const int32_t threads =
+      options.num_threads > 0 ? options.num_threads : inspect_machine(file_system).default_threads;
+  QUIRE_TRY(loaded->weights_, model::load_weights(files, described, options.progress, threads));
   loaded->path_ = files.path();
   loaded->config_ = std::move(described.config);
   loaded->weights_bytes_ = loaded->weights_.bytes();

@@ -36,6 +36,7 @@ struct ModelOptions {
   /// Runs the model beyond its trained length.
   std::optional<model::RopeStretch> rope_stretch;
   model::LoadProgress progress;
+  int32_t num_threads = 0;  // that lay out the weights; 0: the machine's default
 };
 
 /// Tokenizer, template and defaults of a model, without its weights.

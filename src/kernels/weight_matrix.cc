@@ -1,5 +1,6 @@
 #include "kernels/weight_matrix.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -121,12 +122,20 @@ Result<WeightMatrix> WeightMatrix::pack(const Source& source) {
   QUIRE_TRY(matrix.panels_, HugeBuffer::allocate(matrix.num_panels() * matrix.panel_bytes_));
 
   const auto row_bytes = static_cast<int64_t>(*stored_bytes(source.type, source.cols));
-  for (int64_t r = 0; r < source.rows; ++r) {
-    const int64_t from = source.source_row ? source.source_row(r) : r;
-    QUIRE_CHECK(from >= 0 && from < stored_rows, "source_row names a stored row");
-    place_row(source.type, source.stored.data() + from * row_bytes, source.cols,
-              static_cast<int>(r % kPanelRows),
-              matrix.panels_.data() + r / kPanelRows * matrix.panel_bytes_);
+  const auto place_panel = [&](int64_t panel) {
+    const int64_t end = std::min(source.rows, (panel + 1) * kPanelRows);
+    for (int64_t r = panel * kPanelRows; r < end; ++r) {
+      const int64_t from = source.source_row ? source.source_row(r) : r;
+      QUIRE_CHECK(from >= 0 && from < stored_rows, "source_row names a stored row");
+      place_row(source.type, source.stored.data() + from * row_bytes, source.cols,
+                static_cast<int>(r % kPanelRows),
+                matrix.panels_.data() + panel * matrix.panel_bytes_);
+    }
+  };
+  if (source.threads != nullptr) {
+    source.threads->parallel(static_cast<int32_t>(matrix.num_panels()), place_panel);
+  } else {
+    for (int64_t panel = 0; panel < matrix.num_panels(); ++panel) place_panel(panel);
   }
   return matrix;
 }

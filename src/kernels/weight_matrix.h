@@ -12,6 +12,7 @@
 #include "base/element_type.h"
 #include "base/huge_buffer.h"
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "kernels/paged_kv_view.h"
 
 namespace quire::kernels {
@@ -31,7 +32,8 @@ class WeightMatrix {
     int64_t cols;
     std::span<const std::byte> stored;  // [stored_rows, cols]
     std::function<int64_t(int64_t)> source_row = nullptr;
-    int64_t stored_rows = -1;  // -1: as many as `rows`
+    int64_t stored_rows = -1;       // -1: as many as `rows`
+    ThreadPool* threads = nullptr;  // who packs it; nullptr: the caller alone
   };
   static Result<WeightMatrix> pack(const Source& source);
 

@@ -15,21 +15,6 @@ using kernels::WeightMatrix;
 
 namespace {
 
-Result<WeightMatrix> pack(const TensorInfo& tensor, std::span<const std::byte> stored,
-                          const RowMap& map, int64_t cols) {
-  QUIRE_TRY(const ElementType type, formats::readable_type(tensor));
-  if (cols % info(type).block_elements != 0) {
-    return Error{ErrorCode::kBadFile, fmt::format("tensor {}: rows of {} are no whole {} blocks",
-                                                  tensor.name, cols, info(type).name)};
-  }
-  return WeightMatrix::pack({.type = type,
-                             .rows = map.rows,
-                             .cols = cols,
-                             .stored = stored,
-                             .source_row = map.source,
-                             .stored_rows = map.stored_rows});
-}
-
 /// [rows, cols] from [cols, rows] of elements of `size` bytes.
 std::vector<std::byte> transpose(std::span<const std::byte> stored, int64_t rows, int64_t cols,
                                  size_t size) {
@@ -44,6 +29,23 @@ std::vector<std::byte> transpose(std::span<const std::byte> stored, int64_t rows
 }
 
 }  // namespace
+
+Result<WeightMatrix> TensorReader::pack(const TensorInfo& tensor,
+                                        std::span<const std::byte> stored, const RowMap& map,
+                                        int64_t cols) {
+  QUIRE_TRY(const ElementType type, formats::readable_type(tensor));
+  if (cols % info(type).block_elements != 0) {
+    return Error{ErrorCode::kBadFile, fmt::format("tensor {}: rows of {} are no whole {} blocks",
+                                                  tensor.name, cols, info(type).name)};
+  }
+  return WeightMatrix::pack({.type = type,
+                             .rows = map.rows,
+                             .cols = cols,
+                             .stored = stored,
+                             .source_row = map.source,
+                             .stored_rows = map.stored_rows,
+                             .threads = &threads_});
+}
 
 Result<const TensorInfo*> TensorReader::find(const std::string& name,
                                              const std::vector<std::vector<int64_t>>& shapes) {

@@ -2,14 +2,17 @@
 //
 // Checks shape and type before anything is read, remembers which tensors were read, and lets a
 // tensor's mapped pages go when it is done. One sentence names a tensor that is missing or wrong.
-// Refers to the files, which must outlive it. Not thread-safe.
+// Packs on all threads of the pool. Refers to files and pool, which must outlive it. Not
+// thread-safe.
 #pragma once
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "formats/model_files.h"
 #include "kernels/weight_matrix.h"
 #include "model/weights.h"
@@ -30,8 +33,8 @@ inline RowMap all_rows(int64_t rows) {
 
 class TensorReader {
  public:
-  TensorReader(const formats::ModelFiles& files, const LoadProgress& progress)
-      : files_(files), progress_(progress) {}
+  TensorReader(const formats::ModelFiles& files, const LoadProgress& progress, ThreadPool& threads)
+      : files_(files), progress_(progress), threads_(threads) {}
 
   bool has(const std::string& name) const { return files_.find(name) != nullptr; }
   bool was_read(const std::string& name) const { return used_.contains(name); }
@@ -57,8 +60,13 @@ class TensorReader {
   Result<void> done(const std::string& name);
 
  private:
+  Result<kernels::WeightMatrix> pack(const formats::TensorInfo& tensor,
+                                     std::span<const std::byte> stored, const RowMap& map,
+                                     int64_t cols);
+
   const formats::ModelFiles& files_;
   const LoadProgress& progress_;
+  ThreadPool& threads_;
   std::set<std::string> used_;
   uint64_t bytes_done_ = 0;
 };

@@ -58,12 +58,13 @@ RowMap fused_rows(const ModelConfig& c, QkvPart part, HfOrder order) {
 class Loader {
  public:
   Loader(const formats::ModelFiles& files, const DescribedModel& model,
-         const LoadProgress& progress)
+         const LoadProgress& progress, int32_t num_threads)
       : files_(files),
         c_(model.config),
         architecture_(*model.architecture),
         names_(files, *model.architecture),
-        reader_(files, progress) {}
+        threads_(num_threads),
+        reader_(files, progress, threads_) {}
 
   Result<Weights> load() {
     Weights w;
@@ -327,14 +328,15 @@ class Loader {
   const ModelConfig& c_;
   const Architecture& architecture_;
   const TensorNames names_;
+  ThreadPool threads_;
   TensorReader reader_;
 };
 
 }  // namespace
 
 Result<Weights> load_weights(const formats::ModelFiles& files, const DescribedModel& model,
-                             const LoadProgress& progress) {
-  return Loader(files, model, progress).load();
+                             const LoadProgress& progress, int32_t num_threads) {
+  return Loader(files, model, progress, num_threads).load();
 }
 
 }  // namespace quire::model

@@ -75,7 +75,7 @@ using LoadProgress = std::function<bool(double)>;
 /// Reads every tensor that the description names. One sentence names a tensor that is missing, has
 /// the wrong shape or a type that is not read, or has no place in the description.
 Result<Weights> load_weights(const formats::ModelFiles& files, const DescribedModel& model,
-                             const LoadProgress& progress);
+                             const LoadProgress& progress, int32_t num_threads = 1);
 
 /// Parameters in the file's tensors, those of a tied head once.
 int64_t count_parameters(const formats::ModelFiles& files);

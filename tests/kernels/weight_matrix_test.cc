@@ -77,6 +77,21 @@ TEST_P(PackedWeights, AreTheSameByPanelAndByRow) {
   }
 }
 
+TEST_P(PackedWeights, AreTheSameBytesHoweverManyThreadsPackThem) {
+  const int64_t rows = 16 * 5 + 3;
+  const int64_t cols = 2 * block_columns(GetParam());
+  std::vector<std::byte> stored(*stored_bytes(GetParam(), static_cast<uint64_t>(rows * cols)));
+  for (size_t i = 0; i < stored.size(); ++i) stored[i] = static_cast<std::byte>(i * i % 251);
+  WeightMatrix::Source source{
+      .type = GetParam(), .rows = rows, .cols = cols, .stored = stored, .stored_rows = rows};
+  source.source_row = [&](int64_t r) { return rows - 1 - r; };
+  const WeightMatrix alone = WeightMatrix::pack(source).value();
+  ThreadPool threads(3);
+  source.threads = &threads;
+  const WeightMatrix together = WeightMatrix::pack(source).value();
+  EXPECT_EQ(std::memcmp(alone.panel(0), together.panel(0), static_cast<size_t>(alone.bytes())), 0);
+}
+
 TEST_P(PackedWeights, TakeTheRowsInTheOrderTheCallerNames) {
   const FileWeights file(GetParam(), 19, block_columns(GetParam()), 9);
   WeightMatrix::Source source = file.source();
