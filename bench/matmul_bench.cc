@@ -65,7 +65,9 @@ class MatmulBench {
     for (const int64_t cols : {layer_shapes(type)[0].cols, kMaxColumns}) {
       activations_.push_back(make_activations(tokens, cols, random));
     }
-    out_ = HugeBuffer::allocate(sizeof(float) * static_cast<size_t>(std::max(tokens * 3072, kVocabulary))).value();
+    out_ = HugeBuffer::allocate(sizeof(float) *
+                                static_cast<size_t>(std::max(tokens * 3072, kVocabulary)))
+               .value();
   }
 
   void report(const KernelSet& set, int64_t tokens) {

@@ -113,6 +113,10 @@ QUIRE_ALWAYS_INLINE constexpr int64_t attention_partial_floats(int32_t head_dim)
   return int64_t{head_dim} + 16;
 }
 
+/// Tokens from which products take panels in pairs and unpack them first (where that pays): callers
+/// divide the panels evenly, two by two.
+inline constexpr int64_t kManyTokens = 48;
+
 struct KernelSet {
   Isa isa;
   std::string_view name;

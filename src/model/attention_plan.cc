@@ -9,7 +9,8 @@ namespace {
 
 // Query heads that share one page's conversion to f32: enough to pay for it ...
 constexpr int32_t kQueryHeadsPerTask = 48;
-// ... and up to so many times more, which kernels take at once, where there are rows for all threads.
+// ... and up to so many times more, which kernels take at once, where there are rows for all
+// threads.
 constexpr int32_t kMostTimesMore = 4;
 // With this many tasks of equal length a thread, stealing evens the load and splitting buys
 // nothing.
@@ -47,8 +48,8 @@ int32_t rows_per_whole_task(const BatchSequence& part, const AttentionShape& sha
   return rows;
 }
 
-/// Calls add(row_begin, row_end) for blocks of `step` rows. The last rows see the most keys: they come
-/// first, so that no long task is left for the end.
+/// Calls add(row_begin, row_end) for blocks of `step` rows. The last rows see the most keys: they
+/// come first, so that no long task is left for the end.
 template <class Add>
 void for_each_block(const BatchSequence& part, int32_t step, Add add) {
   for (int32_t end = part.num_rows; end > 0; end -= std::min(end, step)) {

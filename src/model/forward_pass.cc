@@ -232,8 +232,7 @@ kernels::MatmulArgs ForwardPass::product(const WeightMatrix& weights, Activation
           .store = store};
 }
 
-void ForwardPass::count_products(StepTimer& timer,
-                                 std::span<const kernels::MatmulArgs> products) {
+void ForwardPass::count_products(StepTimer& timer, std::span<const kernels::MatmulArgs> products) {
   if (!timer.is_on()) return;
   for (const kernels::MatmulArgs& p : products) {
     const auto weights = static_cast<double>(p.weights->rows() * p.weights->cols());

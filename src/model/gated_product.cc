@@ -11,7 +11,6 @@ namespace {
 // time: together 258 KiB of results, which stay in the L2 cache.
 constexpr int64_t kRows = 516;
 constexpr int64_t kColumns = 64;
-constexpr int64_t kFewestRows = 48;
 
 /// Columns [begin, end) of gate and up, for rows [first_row, first_row + num_rows).
 struct Part {
@@ -68,7 +67,7 @@ void multiply_part(const kernels::KernelSet& kernels, const GatedProduct& p, con
 bool suits_gated_product(const FfnWeights& weights, FfnActivation activation,
                          kernels::ActivationPolicy policy, int64_t rows) {
   const QuantizedForms forms = forms_for({&weights.down.matrix}, policy);
-  return rows >= kFewestRows && is_gated(activation) && weights.gate.bias.empty() &&
+  return rows >= kernels::kManyTokens && is_gated(activation) && weights.gate.bias.empty() &&
          weights.up.bias.empty() && forms.per_32 && !forms.per_256;
 }
 

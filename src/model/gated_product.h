@@ -1,9 +1,9 @@
 // gated_product.h: the gate and up products of many rows, activated and quantized on the way.
 //
 // What gate and up give is wide: written out for all rows and read again it costs more than its
-// arithmetic. Here each thread takes some columns of both, keeps their results near, and leaves only
-// the int8 form that the next product reads. Same functions of the same numbers as one after the
-// other, hence the same bits. Functions without state; the thread pool is the caller's.
+// arithmetic. Here each thread takes some columns of both, keeps their results near, and leaves
+// only the int8 form that the next product reads. Same functions of the same numbers as one after
+// the other, hence the same bits. Functions without state; the thread pool is the caller's.
 #pragma once
 #include "base/thread_pool.h"
 #include "kernels/kernel_set.h"

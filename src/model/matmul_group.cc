@@ -11,13 +11,12 @@ constexpr int64_t kChunksPerThread = 4;
 
 // With many rows a pair of panels, which kernels multiply side by side, is work enough for a chunk,
 // and the finest division leaves the threads least to wait for.
-constexpr int64_t kManyRows = 48;
 constexpr int64_t kPanelsOfManyRows = 2;
 
 /// Panels that a thread takes at a time.
 int64_t panels_per_chunk(int64_t panels, int64_t rows, int32_t num_threads) {
   if (num_threads == 1) return panels;
-  if (rows >= kManyRows) return kPanelsOfManyRows;
+  if (rows >= kernels::kManyTokens) return kPanelsOfManyRows;
   const int64_t wanted = num_threads * kChunksPerThread;
   return std::max<int64_t>(1, (panels + wanted - 1) / wanted);
 }

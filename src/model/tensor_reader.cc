@@ -30,9 +30,8 @@ std::vector<std::byte> transpose(std::span<const std::byte> stored, int64_t rows
 
 }  // namespace
 
-Result<WeightMatrix> TensorReader::pack(const TensorInfo& tensor,
-                                        std::span<const std::byte> stored, const RowMap& map,
-                                        int64_t cols) {
+Result<WeightMatrix> TensorReader::pack(const TensorInfo& tensor, std::span<const std::byte> stored,
+                                        const RowMap& map, int64_t cols) {
   QUIRE_TRY(const ElementType type, formats::readable_type(tensor));
   if (cols % info(type).block_elements != 0) {
     return Error{ErrorCode::kBadFile, fmt::format("tensor {}: rows of {} are no whole {} blocks",

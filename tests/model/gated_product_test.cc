@@ -62,8 +62,7 @@ kernels::Activations one_after_the_other(const FfnWeights& w, FfnActivation acti
   multiply(w.gate, gate);
   multiply(w.up, up);
   kernels::Activations out = kernels::Activations::allocate(rows, ffn).value();
-  const auto activate =
-      activation == FfnActivation::kSwiGlu ? kernels.swiglu : kernels.geglu_tanh;
+  const auto activate = activation == FfnActivation::kSwiGlu ? kernels.swiglu : kernels.geglu_tanh;
   activate(gate.data(), up.data(), out.f32(), rows * ffn);
   kernels.quantize_per_32(out.f32(), ffn, out, 0, rows);
   return out;

@@ -68,7 +68,8 @@ static void hide_slots_outside(const VisibleSlots& visible, float* scores) {
 }
 
 /// Raises max to the largest score of queries [begin, end), and makes their denominators relative
-/// to it. `factor` becomes what their outputs are to be multiplied with. // scores: [end - begin, 64]
+/// to it. `factor` becomes what their outputs are to be multiplied with. // scores: [end - begin,
+/// 64]
 static void raise_maxima(const float* scores, int begin, int end, Softmaxes& state, float* factor) {
   for (int i = begin; i < end; ++i) {
     const float* s = scores + (i - begin) * kPageSlots;

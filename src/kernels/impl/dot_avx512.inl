@@ -4,6 +4,7 @@
 // nothing can saturate. Int8 weights become w + 128, and the sum starts at -128 * sum(q).
 #pragma once
 #include "kernels/activations.h"
+#include "kernels/kernel_set.h"
 #include "kernels/panel_layout.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -14,7 +15,7 @@ constexpr int kTileTokens = 6;
 constexpr int kTileTokensK = 6;
 constexpr int kTileStrips = 2;
 constexpr int kTilePanels = 2;
-constexpr int64_t kUnpackFrom = 48;  // tokens that make up for unpacking their weights first
+constexpr int64_t kUnpackFrom = kManyTokens;  // that make up for unpacking their weights first
 constexpr int kGemvPanels = 2;
 constexpr int kFloatTokens = 8;
 constexpr int kFloatPanels = 2;

@@ -10,15 +10,15 @@
 namespace quire::kernels::QUIRE_ISA {
 
 constexpr int kStripRows = 16;
-constexpr int kWideTokens = 0;   // no other tile
-constexpr int kTileTokens = 2;   // a tile with int8 activations: tokens ...
-constexpr int kTileTokensK = 2;  // ... with K-quants ...
-constexpr int kTileStrips = 1;   // ... and strips,
-constexpr int kTilePanels = 1;   // of this many panels at once
+constexpr int kWideTokens = 0;      // no other tile
+constexpr int kTileTokens = 2;      // a tile with int8 activations: tokens ...
+constexpr int kTileTokensK = 2;     // ... with K-quants ...
+constexpr int kTileStrips = 1;      // ... and strips,
+constexpr int kTilePanels = 1;      // of this many panels at once
 constexpr int64_t kUnpackFrom = 0;  // tokens that make up for unpacking first; 0: never
-constexpr int kGemvPanels = 1;   // panels that one token reads at once
-constexpr int kFloatTokens = 2;  // a tile of f32 activations: tokens ...
-constexpr int kFloatPanels = 1;  // ... and panels
+constexpr int kGemvPanels = 1;      // panels that one token reads at once
+constexpr int kFloatTokens = 2;     // a tile of f32 activations: tokens ...
+constexpr int kFloatPanels = 1;     // ... and panels
 
 using Strip = F32x16;
 using StripInt = I32x16;

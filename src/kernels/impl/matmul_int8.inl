@@ -63,8 +63,11 @@ struct Tile {
     }
   }
 
+  QUIRE_ALWAYS_INLINE const uint16_t* half_pointer(int r, int64_t offset) const {
+    return halves(panel[r] + offset + 2 * lane[r]);
+  }
   QUIRE_ALWAYS_INLINE Strip halves_at(int r, int64_t offset) const {
-    return load_strip_half(halves(panel[r] + offset + 2 * lane[r]));
+    return load_strip_half(half_pointer(r, offset));
   }
   QUIRE_ALWAYS_INLINE const std::byte* bytes_at(int r, int64_t offset) const {
     return panel[r] + offset + lane[r];
@@ -82,14 +85,20 @@ struct Tile {
   }
 };
 
-/// The minimum of a 32-column block: what sum(q) is multiplied with. // tile: of the block at
-/// `offset`
-template <ElementType kType, int R, int T>
-QUIRE_ALWAYS_INLINE Strip block_minimum(const Tile<R, T>& tile, int r, int64_t offset, Strip d) {
-  constexpr PanelBlock kBlock = panel_block(kType);
+/// Bits of what is multiplied: codes that are looked up stand for bytes.
+template <ElementType kType>
+constexpr int kMultipliedBits = panel_block(kType).table ? 8 : panel_block(kType).code_bits;
+
+template <ElementType kType>
+constexpr bool kHasMinimum = zero_code(kType) != 0 || panel_block(kType).m >= 0;
+
+/// The minimum of a 32-column block: what sum(q) is multiplied with. // m: in the file, if it has
+/// one
+template <ElementType kType>
+QUIRE_ALWAYS_INLINE Strip block_minimum(const uint16_t* m, Strip d) {
   constexpr int kZero = zero_code(kType);
   if constexpr (kZero != 0) return d * broadcast_strip(static_cast<float>(-kZero));
-  if constexpr (kBlock.m >= 0) return tile.halves_at(r, offset + kBlock.m);
+  if constexpr (panel_block(kType).m >= 0) return load_strip_half(m);
   return zero_strip();
 }
 
@@ -97,8 +106,6 @@ template <ElementType kType, int R, int T>
 QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t first_token,
                         bool read_ahead) {
   constexpr PanelBlock kBlock = panel_block(kType);
-  constexpr bool kHasMinimum = zero_code(kType) != 0 || kBlock.m >= 0;
-  constexpr int kBits = kBlock.table ? 8 : kBlock.code_bits;  // of what is multiplied
   const int64_t num_blocks = args.x.cols / kGroupColumns;
   Tile<R, T> tile(strips, args.x.q32 + first_token * args.x.cols, args.x.cols);
   const ActivationBlock* x = args.x.blocks32 + first_token * num_blocks;
@@ -106,7 +113,7 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
   for (int64_t b = 0; b < num_blocks; ++b, ++x) {
     const int64_t offset = b * kBlock.bytes;
     if (read_ahead) tile.template prefetch_from<kBlock.bytes>(offset);
-    GroupSum<kBits> sum[R][T];
+    GroupSum<kMultipliedBits<kType>> sum[R][T];
 #pragma GCC unroll 12
     for (int t = 0; t < T; ++t) {
       for (int r = 0; r < R; ++r) sum[r][t].start(x[t * num_blocks]);
@@ -118,13 +125,13 @@ QUIRE_TILE void tile_32(const MatmulArgs& args, const StripSet& strips, int64_t 
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const Strip d = tile.halves_at(r, offset + kBlock.d);
-      const Strip m = block_minimum<kType>(tile, r, offset, d);
+      const Strip m = block_minimum<kType>(tile.half_pointer(r, offset + kBlock.m), d);
 #pragma GCC unroll 12
       for (int t = 0; t < T; ++t) {
         const ActivationBlock& block = x[t * num_blocks];
         Strip& acc = tile.acc[r][t];
         acc = fma(d * broadcast_strip(block.scale), to_float(sum[r][t].total()), acc);
-        if constexpr (kHasMinimum) acc = fma(m, broadcast_strip(block.sum), acc);
+        if constexpr (kHasMinimum<kType>) acc = fma(m, broadcast_strip(block.sum), acc);
       }
     }
   }

@@ -22,29 +22,19 @@ struct UnpackedBlock {
 
 using UnpackedPanels = UnpackedBlock[kTilePanels][kUnpackedBlocks];
 
-/// Bits of what is multiplied: codes that are looked up stand for bytes.
-template <ElementType kType>
-constexpr int kUnpackedBits = panel_block(kType).table ? 8 : panel_block(kType).code_bits;
-
-template <ElementType kType>
-constexpr bool kHasMinimum = zero_code(kType) != 0 || panel_block(kType).m >= 0;
-
 template <ElementType kType>
 QUIRE_ALWAYS_INLINE void unpack_strip(const std::byte* from, int64_t lane, UnpackedBlock& to) {
   constexpr PanelBlock kBlock = panel_block(kType);
 #pragma GCC unroll 4
   for (int pair = 0; pair < 4; ++pair) {
-    Pair w =
-        load_pair<kBlock.code_bits>(from + 4 * lane, from + kBlock.high + 4 * lane, pair);
+    Pair w = load_pair<kBlock.code_bits>(from + 4 * lane, from + kBlock.high + 4 * lane, pair);
     if constexpr (kBlock.table) w = look_up(w);
     store_unpacked(to.codes + 4 * lane, pair, w);
   }
   const Strip d = load_strip_half(halves(from + kBlock.d + 2 * lane));
   store(to.d + lane, d);
-  if constexpr (zero_code(kType) != 0) {
-    store(to.m + lane, d * broadcast_strip(static_cast<float>(-zero_code(kType))));
-  } else if constexpr (kBlock.m >= 0) {
-    store(to.m + lane, load_strip_half(halves(from + kBlock.m + 2 * lane)));
+  if constexpr (kHasMinimum<kType>) {
+    store(to.m + lane, block_minimum<kType>(halves(from + kBlock.m + 2 * lane), d));
   }
 }
 
@@ -68,14 +58,15 @@ struct UnpackedPart {
   int64_t first_token;  // that the sums stand for
   int64_t first_block;
   int64_t end_block;
-  float* sums;  // so far // [tokens, kTilePanels, kPanelRows]
+  float* sums;                          // so far // [tokens, kTilePanels, kPanelRows]
   const std::byte* ahead[kTilePanels];  // the panels that follow
 
   bool is_first() const { return first_block == 0; }
   bool is_last() const { return end_block * kGroupColumns == args.x.cols; }
 };
 
-/// T rows that stand `stride` apart, reached from every third: few enough pointers for the registers.
+/// T rows that stand `stride` apart, reached from every third: few enough pointers for the
+/// registers.
 template <class E, int T>
 struct TokenRows {
   const E* third[(T + 2) / 3];
@@ -99,28 +90,36 @@ QUIRE_ALWAYS_INLINE void prefetch_block(const std::byte* const (&panels)[kTilePa
   }
 }
 
-/// Adds the products of tokens [token, token + T) of the part with the strips at row `lane`; the last
-/// part's sums are the result.
-template <ElementType kType, int T>
-QUIRE_TILE void unpacked_tile(const UnpackedPart& part, int64_t lane, int64_t token) {
-  constexpr int R = kTilePanels;
-  const ActivationView& rows = part.args.x;
-  const UnpackedBlock* w = part.weights[0];
-  const int64_t num_blocks = rows.cols / kGroupColumns;
-  const int64_t first = part.first_token + token;
-  TokenRows<int8_t, T> q(rows.q32 + first * rows.cols + part.first_block * kGroupColumns, rows.cols);
-  TokenRows<ActivationBlock, T> x(rows.blocks32 + first * num_blocks + part.first_block, num_blocks);
-  float* sums = part.sums + token * R * kPanelRows + lane;
+/// The sums of a tile: T tokens times the strips at one row of each panel.
+template <int T>
+struct UnpackedSums {
+  static constexpr int R = kTilePanels;
   Strip acc[R][T];
-#pragma GCC unroll 12
-  for (int t = 0; t < T; ++t) {
+
+  QUIRE_ALWAYS_INLINE void clear() {
     for (int r = 0; r < R; ++r) {
-      acc[r][t] = part.is_first() ? zero_strip() : load_strip(sums + (t * R + r) * kPanelRows);
+      for (int t = 0; t < T; ++t) acc[r][t] = zero_strip();
     }
   }
-  for (int64_t b = part.first_block; b < part.end_block; ++b, ++w) {
-    if (token == 0 && lane == 0) prefetch_block<kType>(part.ahead, b);
-    GroupSum<kUnpackedBits<kType>> sum[R][T];
+  // sums: [T, kTilePanels, kPanelRows], at the strips' row
+  QUIRE_ALWAYS_INLINE void load(const float* sums) {
+#pragma GCC unroll 12
+    for (int t = 0; t < T; ++t) {
+      for (int r = 0; r < R; ++r) acc[r][t] = load_strip(sums + (t * R + r) * kPanelRows);
+    }
+  }
+  QUIRE_ALWAYS_INLINE void save(float* sums) const {
+#pragma GCC unroll 12
+    for (int t = 0; t < T; ++t) {
+      for (int r = 0; r < R; ++r) store(sums + (t * R + r) * kPanelRows, acc[r][t]);
+    }
+  }
+
+  /// The products with one block of each panel.
+  template <ElementType kType>
+  QUIRE_ALWAYS_INLINE void add(const UnpackedBlock* w, int64_t lane, const TokenRows<int8_t, T>& q,
+                               const TokenRows<ActivationBlock, T>& x) {
+    GroupSum<kMultipliedBits<kType>> sum[R][T];
 #pragma GCC unroll 12
     for (int t = 0; t < T; ++t) {
       for (int r = 0; r < R; ++r) sum[r][t].start(*x[t]);
@@ -153,37 +152,58 @@ QUIRE_TILE void unpacked_tile(const UnpackedPart& part, int64_t lane, int64_t to
         }
       }
     }
+  }
+
+  /// The result of tokens from `token` on and of the strips from `row` on.
+  QUIRE_ALWAYS_INLINE void write(const MatmulArgs& args, int64_t token, int64_t row) const {
+    if (row + (R - 1) * kPanelRows + kStripRows <= args.weights->rows()) {
+      float* out = args.out + token * args.out_stride + row - args.first_row;
+#pragma GCC unroll 12
+      for (int t = 0; t < T; ++t, out += args.out_stride) {
+        for (int r = 0; r < R; ++r) {
+          float* p = out + r * kPanelRows;
+          store(p, args.store == Store::kAdd ? load_strip(p) + acc[r][t] : acc[r][t]);
+        }
+      }
+      return;
+    }
+    alignas(64) float sums[T][R][kPanelRows];
+    save(sums[0][0]);
+    for (int t = 0; t < T; ++t) {
+      for (int r = 0; r < R; ++r) store_strip(args, token + t, row + r * kPanelRows, sums[t][r]);
+    }
+  }
+};
+
+/// Adds the part's products of tokens [token, token + T) with the strips at row `lane`; after the
+/// last part they are the result.
+template <ElementType kType, int T>
+QUIRE_TILE void unpacked_tile(const UnpackedPart& part, int64_t lane, int64_t token) {
+  const ActivationView& rows = part.args.x;
+  const int64_t num_blocks = rows.cols / kGroupColumns;
+  const int64_t first = part.first_token + token;
+  TokenRows<int8_t, T> q(rows.q32 + first * rows.cols + part.first_block * kGroupColumns,
+                         rows.cols);
+  TokenRows<ActivationBlock, T> x(rows.blocks32 + first * num_blocks + part.first_block,
+                                  num_blocks);
+  float* so_far = part.sums + token * kTilePanels * kPanelRows + lane;
+  UnpackedSums<T> sums;
+  if (part.is_first()) {
+    sums.clear();
+  } else {
+    sums.load(so_far);
+  }
+  const UnpackedBlock* w = part.weights[0];
+  for (int64_t b = part.first_block; b < part.end_block; ++b, ++w) {
+    if (token == 0 && lane == 0) prefetch_block<kType>(part.ahead, b);
+    sums.template add<kType>(w, lane, q, x);
     q.advance(kGroupColumns);
     x.advance(1);
   }
-  if (!part.is_last()) {
-#pragma GCC unroll 12
-    for (int t = 0; t < T; ++t) {
-      for (int r = 0; r < R; ++r) store(sums + (t * R + r) * kPanelRows, acc[r][t]);
-    }
-    return;
-  }
-  const int64_t row = part.panel * kPanelRows + lane;
-  if (row + (R - 1) * kPanelRows + kStripRows <= part.args.weights->rows()) {
-    float* out = part.args.out + first * part.args.out_stride + row - part.args.first_row;
-#pragma GCC unroll 12
-    for (int t = 0; t < T; ++t, out += part.args.out_stride) {
-      for (int r = 0; r < R; ++r) {
-        float* p = out + r * kPanelRows;
-        store(p, part.args.store == Store::kAdd ? load_strip(p) + acc[r][t] : acc[r][t]);
-      }
-    }
-    return;
-  }
-  alignas(64) float result[T][R][kStripRows];
-#pragma GCC unroll 12
-  for (int t = 0; t < T; ++t) {
-    for (int r = 0; r < R; ++r) store(result[t][r], acc[r][t]);
-  }
-  for (int t = 0; t < T; ++t) {
-    for (int r = 0; r < R; ++r) {
-      store_strip(part.args, first + t, row + r * kPanelRows, result[t][r]);
-    }
+  if (part.is_last()) {
+    sums.write(part.args, first, part.panel * kPanelRows + lane);
+  } else {
+    sums.save(so_far);
   }
 }
 
@@ -194,6 +214,7 @@ static void unpacked_panels(const MatmulArgs& args, int64_t panel, int64_t first
   UnpackedPanels weights;
   alignas(64) float sums[kUnpackedTokens * kTilePanels * kPanelRows];
   const int64_t num_blocks = args.x.cols / kGroupColumns;
+  const int64_t last_panel = (args.weights->rows() - 1) / kPanelRows;
   for (int64_t b = 0; b < num_blocks; b += kUnpackedBlocks) {
     const int64_t end = b + kUnpackedBlocks < num_blocks ? b + kUnpackedBlocks : num_blocks;
     for (int r = 0; r < kTilePanels; ++r) {
@@ -201,7 +222,10 @@ static void unpacked_panels(const MatmulArgs& args, int64_t panel, int64_t first
                            weights[r]);
     }
     UnpackedPart part{args, weights, panel, first_token, b, end, sums, {}};
-    for (int r = 0; r < kTilePanels; ++r) part.ahead[r] = args.weights->panel(panel + kTilePanels + r);
+    for (int r = 0; r < kTilePanels; ++r) {
+      const int64_t next = panel + kTilePanels + r;
+      part.ahead[r] = args.weights->panel(next < last_panel ? next : last_panel);
+    }
     for (int64_t lane = 0; lane < kPanelRows; lane += kStripRows) {
       for (int64_t t = 0; t < num_tokens; t += kTileTokens) {
         unpacked_tile<kType, kTileTokens>(part, lane, t);
