@@ -9,8 +9,8 @@ namespace {
 
 // Query heads that share one page's conversion to f32: enough to pay for it ...
 constexpr int32_t kQueryHeadsPerTask = 48;
-// ... and up to so many times more, which kernels take at once, where there are rows for all
-// threads.
+// ... and up to so many times more, which kernels take at once where heads have 64 dimensions and
+// there are rows for all threads.
 constexpr int32_t kMostTimesMore = 4;
 // With this many tasks of equal length a thread, stealing evens the load and splitting buys
 // nothing.

@@ -1,4 +1,5 @@
-// forward_pass.h: one forward pass: the named steps of a layer, each over all rows of the batch.
+// forward_pass.h: one forward pass: the named steps of a layer, each over all rows of the batch; of
+// the last layer, what follows keys and values only over the rows whose logits are wanted.
 //
 // Internal to the transformer. Steps read and write the scratch of the pass; which of them a model
 // has, and their numbers, come from its ModelConfig. Attention's steps are in

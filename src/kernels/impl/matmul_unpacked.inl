@@ -61,8 +61,8 @@ struct UnpackedPart {
   float* sums;                          // so far // [tokens, kTilePanels, kPanelRows]
   const std::byte* ahead[kTilePanels];  // the panels that follow
 
-  bool is_first() const { return first_block == 0; }
-  bool is_last() const { return end_block * kGroupColumns == args.x.cols; }
+  QUIRE_ALWAYS_INLINE bool is_first() const { return first_block == 0; }
+  QUIRE_ALWAYS_INLINE bool is_last() const { return end_block * kGroupColumns == args.x.cols; }
 };
 
 /// T rows that stand `stride` apart, reached from every third: few enough pointers for the
