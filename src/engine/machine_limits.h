@@ -36,7 +36,8 @@ class ReadProbe {
 double int8_peak(ThreadPool& pool, std::string_view isa);
 
 /// Integer operations of one token of prefill: all matrices but the head and what follows keys and
-/// values in the last layer, which only the last token needs where no page is offloaded. Attention is not in it.
+/// values in the last layer, which only the last token needs where no page is offloaded. Attention
+/// is not in it.
 double prefill_operations(const model::ModelConfig& config);
 
 }  // namespace quire::engine

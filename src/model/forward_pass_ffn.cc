@@ -38,7 +38,8 @@ void ForwardPass::gate_up_and_activate(const FfnWeights& w, Activations& x) {
   multiply_gated(kernels_, threads_,
                  {.weights = w,
                   .activation = c_.activation,
-                  .x = x.view(batch_.num_rows()),
+                  .x = x,
+                  .num_rows = batch_.num_rows(),
                   .policy = policy_,
                   .activated = s_.ffn.activated});
 }

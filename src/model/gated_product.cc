@@ -20,25 +20,10 @@ struct Part {
   int64_t num_rows;
 };
 
-kernels::ActivationView rows_of(const kernels::ActivationView& x, int64_t first, int64_t count) {
-  kernels::ActivationView some = x;
-  some.num_rows = count;
-  const auto skip = [&](auto*& p, int64_t a_row) {
-    if (p != nullptr) p += first * a_row;
-  };
-  skip(some.f32, x.cols);
-  skip(some.q32, x.cols);
-  skip(some.blocks32, x.cols / 32);
-  skip(some.q256, x.cols);
-  skip(some.scales256, x.cols / 256);
-  skip(some.sums16, x.cols / 16);
-  return some;
-}
-
 void multiply_columns(const kernels::KernelSet& kernels, const GatedProduct& p, const Part& part,
                       const kernels::WeightMatrix& weights, float* out) {
   const kernels::MatmulArgs args{.weights = &weights,
-                                 .x = rows_of(p.x, part.first_row, part.num_rows),
+                                 .x = p.x.view(part.first_row, part.num_rows),
                                  .policy = p.policy,
                                  .out = out,
                                  .out_stride = kColumns,
@@ -74,8 +59,8 @@ bool suits_gated_product(const FfnWeights& weights, FfnActivation activation,
 void multiply_gated(const kernels::KernelSet& kernels, ThreadPool& threads, const GatedProduct& p) {
   const int64_t ffn = p.weights.up.matrix.rows();
   const auto chunks = static_cast<int32_t>((ffn + kColumns - 1) / kColumns);
-  for (int64_t first = 0; first < p.x.num_rows; first += kRows) {
-    const int64_t rows = std::min(kRows, p.x.num_rows - first);
+  for (int64_t first = 0; first < p.num_rows; first += kRows) {
+    const int64_t rows = std::min(kRows, p.num_rows - first);
     threads.parallel(chunks, [&](int32_t chunk) {
       const kernels::ScopedFloatEnvironment environment;
       const int64_t begin = chunk * kColumns;

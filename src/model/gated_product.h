@@ -15,9 +15,10 @@ namespace quire::model {
 struct GatedProduct {
   const FfnWeights& weights;
   FfnActivation activation;
-  kernels::ActivationView x;  // [rows, hidden], in the forms that gate and up need
+  kernels::Activations& x;  // [num_rows, hidden], in the forms that gate and up need
+  int64_t num_rows;
   kernels::ActivationPolicy policy;
-  kernels::Activations& activated;  // [rows, ffn]; its form per 32 is made, the others are not
+  kernels::Activations& activated;  // [num_rows, ffn]; its form per 32 is made, the others are not
 };
 
 /// Whether `rows` rows of this block are worth it, and the next product reads the form per 32 only.

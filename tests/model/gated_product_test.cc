@@ -93,7 +93,7 @@ TEST(GatedProduct, GivesTheBitsOfItsStepsOneAfterTheOther) {
             ThreadPool pool(threads);
             kernels::Activations got = kernels::Activations::allocate(rows, ffn).value();
             multiply_gated(*kernels::select_kernels("").value(), pool,
-                           {w, activation, x.view(rows), ActivationPolicy::kInt8, got});
+                           {w, activation, x, rows, ActivationPolicy::kInt8, got});
             expect_same_form(got, truth, rows);
           }
         }
